@@ -1,0 +1,245 @@
+"""Every constant of the book, each with its unit, kind, source and date.
+
+    hardware("H100 SXM").bf16_dense_flops     # 989.4 TFLOP/s (spec, dense, per card)
+    link("NVLink 4").one_way_bytes_per_s      # 450 GB/s (derived, one-way, per card)
+    model("Llama 3 8B").parameters            # 8.03e9 parameters (derived)
+
+A figure is a float in base units (bytes, seconds, FLOP/s, watts) that also knows
+where it comes from: ``.kind`` is ``spec`` (printed by the maker), ``derived`` (our
+arithmetic on printed figures, in ``.derivation``), ``measured`` or ``assumed``.
+Arithmetic on figures gives plain floats. Bandwidths are one-way, FLOP/s are dense,
+memory counts GiB; the name of an attribute says which.
+
+The data are the YAML files beside this one; ``schema.json`` describes them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+__all__ = [
+    "Entry",
+    "Figure",
+    "UnknownName",
+    "entries",
+    "hardware",
+    "link",
+    "model",
+    "names",
+]
+
+FILES = {"hardware": "hardware.yaml", "link": "links.yaml", "model": "models.yaml"}
+SI = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+WORDS = ((1e12, "trillion "), (1e9, "billion "), (1e6, "million "), (1.0, ""))
+
+
+class UnknownName(LookupError):  # noqa: N818 - reads as what it says in a traceback
+    """No entry has that name; the message offers the nearest ones."""
+
+
+class Figure(float):
+    """One constant: a float in base units, with where it comes from.
+
+    ``name`` is the attribute's, ``unit`` one of B, B/s, FLOP/s, s, W, parameters,
+    tokens, count; ``kind`` is spec, derived, measured or assumed; ``per`` says of
+    what one there is (card, port, node, message). ``dense`` and ``one_way`` are True
+    where they apply, else None.
+    """
+
+    name: str
+    unit: str
+    kind: str
+    source: str
+    date: str
+    url: str
+    note: str
+    derivation: str
+    per: str
+    dense: bool | None
+    one_way: bool | None
+
+    def __new__(
+        cls,
+        value: float,
+        *,
+        unit: str,
+        kind: str,
+        source: str,
+        date: Any,
+        name: str = "",
+        url: str = "",
+        note: str = "",
+        derivation: str = "",
+        per: str = "",
+        dense: bool | None = None,
+        one_way: bool | None = None,
+    ) -> Figure:
+        self = super().__new__(cls, value)
+        self.name, self.unit, self.kind = name, unit, kind
+        self.source, self.date, self.url = source, str(date), url
+        self.note, self.derivation, self.per = note, derivation, per
+        self.dense, self.one_way = dense, one_way
+        return self
+
+    def __getnewargs_ex__(self) -> tuple[tuple[float], dict[str, Any]]:
+        return (float(self),), dict(self.__dict__)  # so that it pickles and copies
+
+    def __index__(self) -> int:
+        if not self.is_integer():
+            raise TypeError(f"{self.name} is not a whole number: {float(self)}")
+        return int(self)  # so that range(model("GPT-2 XL").layers) works
+
+    @property
+    def text(self) -> str:
+        """The value for people: ``3.35 TB/s``, ``80 GiB``, ``8.03 billion …``."""
+        value = float(self)
+        if self.unit == "count":
+            return f"{value:g}"
+        if self.unit == "B":
+            return f"{value / 2**30:.4g} GiB"
+        if self.unit == "s":
+            return f"{value * 1e6:.4g} µs"
+        prefixes = WORDS if self.unit in ("parameters", "tokens") else SI
+        scale, prefix = next(pair for pair in prefixes if value >= pair[0])
+        return f"{value / scale:.4g} {prefix}{self.unit}"
+
+    def __repr__(self) -> str:
+        flags = [self.kind]
+        if self.dense:
+            flags.append("dense")
+        if self.one_way:
+            flags.append("one-way")
+        if self.per:
+            flags.append(f"per {self.per}")
+        return f"{self.text} ({', '.join(flags)})"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+
+class Entry:
+    """One piece of hardware, link or model: its figures are its attributes.
+
+    ``.figures`` maps names to figures; ``.what`` says what it is; a name under
+    ``.refs`` is an attribute that gives another entry, e.g.
+    ``hardware("H100 SXM").scale_up`` is ``link("NVLink 4")``.
+    """
+
+    def __init__(self, kind: str, name: str, data: dict[str, Any]) -> None:
+        self.kind, self.name = kind, name
+        self.what: str = data["what"]
+        self.aliases: list[str] = data.get("aliases", [])
+        self.refs: dict[str, dict[str, str]] = data.get("refs", {})
+        self.figures: dict[str, Figure] = {}
+        for figure_name, fields in data["figures"].items():
+            try:
+                figure = Figure(fields.pop("value"), name=figure_name, **fields)
+            except (KeyError, TypeError, ValueError) as error:
+                raise ValueError(
+                    f"registry: {FILES[kind]}: {name}: {figure_name}: {error}"
+                ) from None
+            self.figures[figure_name] = figure
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("__") or "figures" not in self.__dict__:
+            raise AttributeError(attribute)  # half made, as while it is unpickled
+        if attribute in self.figures:
+            return self.figures[attribute]
+        if attribute in self.refs:
+            ((kind, name),) = self.refs[attribute].items()
+            return _look_up(kind, name)
+        have = ", ".join([*self.figures, *self.refs])
+        raise AttributeError(f"{self.name} has no {attribute!r}; it has {have}")
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.figures, *self.refs]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _look_up, (self.kind, self.name)
+
+    def __repr__(self) -> str:
+        width = max(map(len, [*self.figures, *self.refs]))
+        lines = [f"{self.name}: {self.what}"]
+        lines += [f"  {key:<{width}}  {figure}" for key, figure in self.figures.items()]
+        for key, ref in self.refs.items():
+            ((kind, name),) = ref.items()
+            lines.append(f"  {key:<{width}}  {kind}({name!r})")
+        return "\n".join(lines)
+
+
+def hardware(name: str) -> Entry:
+    """The accelerator, node or machine of that name, e.g. ``"H100 SXM"``.
+
+    Case and spaces don't matter. Raises UnknownName with the nearest names.
+    """
+    return _look_up("hardware", name)
+
+
+def link(name: str) -> Entry:
+    """The link of that name, e.g. ``"NVLink 4"``. Raises UnknownName."""
+    return _look_up("link", name)
+
+
+def model(name: str) -> Entry:
+    """The model of that name, e.g. ``"Llama 3 8B"``. Raises UnknownName."""
+    return _look_up("model", name)
+
+
+def names(kind: str) -> list[str]:
+    """The names there are of a kind: ``hardware``, ``link`` or ``model``."""
+    return list(_load(kind))
+
+
+def entries(kind: str) -> list[Entry]:
+    """All entries of a kind, in the order of the file."""
+    return list(_load(kind).values())
+
+
+@lru_cache
+def _load(kind: str) -> dict[str, Entry]:
+    if kind not in FILES:
+        raise UnknownName(
+            f"no kind {kind!r} in the registry; it has {', '.join(FILES)}"
+        )
+    path = Path(__file__).with_name(FILES[kind])
+    data = yaml.load(
+        path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    )
+    # Figures that several entries share are one object in YAML: hence the copies.
+    for fields in data["entries"].values():
+        fields["figures"] = {k: dict(v) for k, v in fields["figures"].items()}
+    return {name: Entry(kind, name, d) for name, d in data["entries"].items()}
+
+
+@lru_cache
+def _look_up(kind: str, name: str) -> Entry:
+    known = {_plain(n): entry for entry in _load(kind).values() for n in _all(entry)}
+    if _plain(name) in known:
+        return known[_plain(name)]
+    near = difflib.get_close_matches(_plain(name), known, n=3, cutoff=0.4)
+    near = list(dict.fromkeys(known[n].name for n in near))
+    elsewhere = [
+        f"{other}({entry.name!r})"
+        for other in FILES
+        if other != kind
+        for entry in _load(other).values()
+        if _plain(name) in map(_plain, _all(entry))
+    ]
+    if elsewhere or near:
+        hint = f"did you mean {' or '.join(elsewhere or map(repr, near))}?"
+    else:
+        hint = f"it has {', '.join(names(kind))}"
+    raise UnknownName(f"no {kind} {name!r} in the registry; {hint}")
+
+
+def _all(entry: Entry) -> list[str]:
+    return [entry.name, *entry.aliases]
+
+
+def _plain(name: str) -> str:
+    return "".join(str(name).lower().replace("-", "").split())
