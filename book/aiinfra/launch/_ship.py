@@ -1,0 +1,197 @@
+"""Send code and data from a notebook or script to ranks.
+
+cloudpickle sends functions and classes of `__main__` by value. Two things are added:
+the code keeps the name of its file or cell, with its source, so that a traceback on a
+rank shows the line; and on live ranks all functions of the notebook share one set of
+global names, which `%%ranks` cells share too.
+"""
+
+import contextlib
+import inspect
+import io
+import linecache
+import pickle
+import sys
+import types
+from typing import Any
+
+import cloudpickle
+
+_NAMESPACE = "aiinfra rank namespace"  # persistent id of the rank's global names
+_MISSING = object()
+
+
+def notebook_names() -> dict[str, Any]:
+    """The global names of the running notebook or script."""
+    if "IPython" in sys.modules:
+        shell = sys.modules["IPython"].get_ipython()
+        if shell is not None:
+            return shell.user_ns
+    return sys.modules["__main__"].__dict__
+
+
+def display_name(filename: str) -> str:
+    """A file as the reader knows it: `Cell In[3]` instead of ipykernel's temporary."""
+    if "IPython" in sys.modules:
+        shell = sys.modules["IPython"].get_ipython()
+        compiler = getattr(shell, "compile", None)
+        if hasattr(compiler, "format_code_name"):
+            label = compiler.format_code_name(filename)
+            if label is not None:
+                return " ".join(label)
+    return filename
+
+
+class Notebook:
+    """What live ranks have of the notebook's global names.
+
+    The latest assignment wins, in the notebook or on the ranks: a name is copied to
+    the ranks when first used there and again when the notebook has bound it to another
+    object, unless the ranks have assigned it since. Functions and classes, which have
+    no state of their own, are always sent as the notebook has them now.
+    """
+
+    def __init__(self):
+        self.names = notebook_names()
+        self._seen: dict[str, Any] = {}  # the notebook's object at the last assignment
+        self._own: set[str] = set()  # names last assigned on the ranks
+
+    def wants(self, name: str) -> bool:
+        """Whether the ranks need the notebook's object of this name sent now."""
+        value = self.names[name]
+        if value is not self._seen.get(name, _MISSING):
+            return True
+        return name not in self._own and isinstance(value, type | types.FunctionType)
+
+    def sent(self, names: set[str]) -> None:
+        """The ranks have taken these names from the notebook."""
+        self._own -= names
+        self._seen |= {name: self.names[name] for name in names}
+
+    def assigned(self, names: set[str]) -> None:
+        """The ranks have assigned these names."""
+        for name in names - self._own:
+            self._seen[name] = self.names.get(name, _MISSING)
+        self._own |= names
+
+
+class _Pickler(cloudpickle.Pickler):
+    def __init__(self, file, notebook: Notebook):
+        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
+        self.notebook = notebook
+        self.sources: dict[str, list[str]] = {}
+        self.names: set[str] = set()
+        # cloudpickle makes one set of globals per pickle; this makes it the rank's.
+        self._globals = {"__name__": "__main__"}
+        self.globals_ref[id(notebook.names)] = self._globals
+
+    def persistent_id(self, obj):
+        return _NAMESPACE if obj is self._globals else None
+
+    def reducer_override(self, obj):
+        if isinstance(obj, types.CodeType):
+            return self._reduce_code(obj)
+        reduced = super().reducer_override(obj)
+        if (
+            isinstance(obj, types.FunctionType)
+            and reduced is not NotImplemented
+            and obj.__globals__ is self.notebook.names
+        ):
+            used = reduced[2][1]["__globals__"]
+            for name in list(used):
+                if self.notebook.wants(name):
+                    self.names.add(name)
+                else:
+                    del used[name]
+        return reduced
+
+    def _reduce_code(self, code: types.CodeType):
+        # cloudpickle replaces the file name by "<dynamic-code>".
+        make, args = cloudpickle.Pickler.dispatch_table[types.CodeType](code)
+        name = display_name(code.co_filename)
+        if name not in self.sources:
+            self.sources[name] = linecache.getlines(code.co_filename)
+        old = ("<dynamic-code>", code.co_filename)
+        return make, tuple(
+            name if isinstance(arg, str) and arg in old else arg for arg in args
+        )
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file, namespace: dict[str, Any]):
+        super().__init__(file)
+        self._namespace = namespace
+
+    def persistent_load(self, pid):
+        return self._namespace
+
+
+def pack(call: dict[str, Any], notebook: Notebook, names: set[str] = frozenset()):
+    """Bytes of one call for the ranks; `names` are taken from the notebook besides.
+
+    Raises TypeError naming what cannot be sent.
+    """
+    values = {name: notebook.names[name] for name in names}
+    buffer = io.BytesIO()
+    pickler = _Pickler(buffer, notebook)
+    try:
+        pickler.dump((call, values))
+    except Exception as error:
+        raise TypeError(_blame(call, values, notebook, error)) from None
+    notebook.sent(pickler.names | names)
+    sources = {name: lines for name, lines in pickler.sources.items() if lines}
+    return pickle.dumps(
+        (sources, pickler.names | names, buffer.getvalue()), pickle.HIGHEST_PROTOCOL
+    )
+
+
+def unpack(payload: bytes, namespace: dict[str, Any]) -> tuple[dict, set[str]]:
+    """On the rank: the call, and the names it has put into the namespace."""
+    sources, names, pickled = pickle.loads(payload)
+    for name, lines in sources.items():
+        add_source(name, lines)
+    call, values = _Unpickler(io.BytesIO(pickled), namespace).load()
+    namespace.update(values)
+    return call, names
+
+
+def add_source(name: str, lines: list[str]) -> None:
+    """Let tracebacks show the lines of code that is in no file here."""
+    # Without a time stamp linecache never looks for the file.
+    linecache.cache[name] = (sum(map(len, lines)), None, lines, name)
+
+
+def can_send(value: Any, notebook: Notebook) -> bool:
+    """Whether the value can be pickled."""
+    try:
+        _Pickler(io.BytesIO(), notebook).dump(value)
+    except Exception:
+        return False
+    return True
+
+
+def _blame(call: dict, values: dict, notebook: Notebook, error: Exception) -> str:
+    """A message that names the part of a call that cannot be sent."""
+    fn = call["fn"]
+    parts = {f"argument {i} of {_name(fn)}": a for i, a in enumerate(call["args"])}
+    parts |= {f"argument {k!r} of {_name(fn)}": v for k, v in call["kwargs"].items()}
+    parts |= {f"the notebook's {name!r}": value for name, value in values.items()}
+    if isinstance(fn, types.FunctionType):
+        with contextlib.suppress(ValueError):  # a closure not filled yet
+            used = inspect.getclosurevars(fn)
+            for name, value in {**used.globals, **used.nonlocals}.items():
+                parts[f"{name!r}, which {_name(fn)} uses,"] = value
+    for part, value in parts.items():
+        if not can_send(value, notebook):
+            what = f"{part} ({type(value).__name__})"
+            break
+    else:
+        what = _name(fn)
+    return (
+        f"{what} cannot be sent to ranks, which are other processes: {error}. "
+        "Make it on the ranks instead, inside the function or the %%ranks cell."
+    )
+
+
+def _name(fn: Any) -> str:
+    return getattr(fn, "__name__", repr(fn))
