@@ -92,7 +92,8 @@ def test_no_name_means_two_things():
 def test_published_figures():
     h100 = hardware("H100 SXM")
     # 132 SMs, 4 tensor cores, 512 fused multiply-adds a clock, 1.83 GHz
-    assert 132 * 4 * 512 * 2 * 1.83e9 == pytest.approx(h100.bf16_dense_flops, rel=1e-4)
+    by_hand = 132 * 4 * 512 * 2 * 1.83e9
+    assert by_hand == pytest.approx(h100.bf16_dense_flops, rel=1e-4)
     ridge = h100.bf16_dense_flops / h100.memory_bytes_per_s
     assert ridge == pytest.approx(295, rel=3e-3)
     node = hardware("DGX H100")
@@ -142,7 +143,7 @@ def test_an_unknown_name_offers_the_nearest(ask, name, hint):
 
 def test_an_unknown_attribute_lists_what_there_is():
     with pytest.raises(AttributeError, match=r"H100 SXM has no 'flops'; it has bf16_"):
-        hardware("H100 SXM").flops
+        print(hardware("H100 SXM").flops)
     assert "bf16_dense_flops" in dir(hardware("H100 SXM"))
     assert not hasattr(link("NVLink 4"), "tdp_w")
 
@@ -190,4 +191,5 @@ def test_needs_only_yaml():
         "print(*sorted(new - set(sys.stdlib_module_names)))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert set(out.stdout.split()) <= {"_yaml", "aiinfra", "yaml"}, out.stderr
+    new = {name for name in out.stdout.split() if "cython" not in name}  # yaml's own
+    assert new == {"_yaml", "aiinfra", "yaml"} or new == {"aiinfra", "yaml"}, out
