@@ -62,7 +62,7 @@ CAUSES = [
 ]
 
 
-class Stop(Exception):
+class SetupError(Exception):
     """One line for the reader: what went wrong, and what to do."""
 
 
@@ -74,8 +74,8 @@ def main(arguments):
         elif len(arguments) == 1 and arguments[0] in COVERS:
             prepare(arguments[0])
         else:
-            raise Stop("usage: bootstrap.py site|lab|test|--check")
-    except Stop as stop:
+            raise SetupError("usage: bootstrap.py site|lab|test|--check")
+    except SetupError as stop:
         print("aiinfra: %s" % stop, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -103,7 +103,7 @@ def prepare(extra):
             make_venv()
         wanted = sorted(set(have) | set([extra]))
         install(wanted)
-        write_stamp(sorted(set(sum((COVERS[name] for name in wanted), []))))
+        write_stamp(sorted(set(one for name in wanted for one in COVERS[name])))
     say("installed in %.0f s" % (time.time() - began))
 
 
@@ -121,7 +121,7 @@ def check_python():
         if others
         else "install one and say, for example, PYTHON=python3.12"
     )
-    raise Stop(
+    raise SetupError(
         "the book needs Python %d.%d to %d.%d, and this is %d.%d; %s"
         % (OLDEST + NEWEST + tuple(sys.version_info[:2]) + (remedy,))
     )
@@ -208,7 +208,7 @@ class lock(object):  # noqa: N801 - reads as a statement
     def __enter__(self):
         import fcntl
 
-        self.file = open(os.path.join(ROOT, ".venv.lock"), "w")  # noqa: SIM115
+        self.file = open(os.path.join(ROOT, ".venv.lock"), "w")
         try:
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (IOError, OSError):
@@ -231,12 +231,12 @@ def make_venv():
     if done.returncode:
         shutil.rmtree(VENV, ignore_errors=True)
         if "ensurepip" in done.stdout:
-            raise Stop(
+            raise SetupError(
                 "this Python cannot make virtual environments; install its venv "
                 "package (Debian, Ubuntu: apt install python3-venv)"
             )
         detail = done.stdout.strip().splitlines() or ["no message"]
-        raise Stop("cannot create .venv: %s" % detail[-1])
+        raise SetupError("cannot create .venv: %s" % detail[-1])
 
 
 def install(extras):
@@ -252,7 +252,7 @@ def install(extras):
 
 
 def pip(arguments):
-    """Run pip install, showing where it is; Stop with the cause if it fails."""
+    """Run pip install, showing where it is; SetupError tells the cause if it fails."""
     command = [VENV_PYTHON, "-m", "pip", "install", "--no-compile", "--retries", "2"]
     command += ["--disable-pip-version-check", "--progress-bar", "off"]
     process = subprocess.Popen(
@@ -281,7 +281,7 @@ def pip(arguments):
         # pip installs only after it has fetched everything: a failure leaves .venv
         # as it was, so the next run need not start over.
         os.remove(UNDERWAY)
-        raise Stop(explain("".join(output), code))
+        raise SetupError(explain("".join(output), code))
 
 
 def explain(output, code):
