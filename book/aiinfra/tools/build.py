@@ -138,7 +138,13 @@ def run_sphinx(
     root: Path, out: Path, doctrees: Path, overrides: dict, jobs: int
 ) -> list[str]:
     """One Sphinx build with Jupyter Book's configuration; return its warnings."""
+    # Where JupyterLab is installed, jsonschema would compile forty URL grammars, for
+    # 3 s, that no check here uses; it does without a package that isn't there.
+    hidden = sys.modules.setdefault("rfc3987_syntax", None)
     from jupyter_book.config import get_final_config
+
+    if hidden is None:
+        del sys.modules["rfc3987_syntax"]
     from sphinx.application import Sphinx
     from sphinx.errors import SphinxError
     from sphinx.util.console import nocolor

@@ -29,9 +29,35 @@ UNUSED_ASSETS = (
     "scripts/fontawesome.js*",
     "images/logo_*",
     "vendor/fontawesome/webfonts/*.ttf",
-    "vendor/fontawesome/webfonts/fa-brands-400.woff2",
     "vendor/fontawesome/webfonts/fa-regular-400.woff2",
 )
+
+# Icons named in the themes' templates and scripts. `static/make/icons.py` cuts the
+# font to these; the rules of all others leave the style sheet below.
+ICONS = (
+    "angle-left",
+    "angle-right",
+    "arrow-up",
+    "bars",
+    "chevron-down",
+    "circle-half-stroke",
+    "code",
+    "download",
+    "expand",
+    "file",
+    "file-pdf",
+    "github",
+    "gitlab",
+    "lightbulb",
+    "list",
+    "magnifying-glass",
+    "moon",
+    "outdent",
+    "pencil-alt",
+    "sun",
+    "xmark",
+)
+FONT_RULE = re.compile(r'((?:\.fa-[a-z0-9-]+:before,?)+)\{content:"\\([0-9a-f]+)"\}')
 
 logger = logging.getLogger(__name__)
 
@@ -172,6 +198,16 @@ def without_fontawesome_script(head: str) -> str:
     return re.sub(r"<script[^>]*fontawesome\.js[^>]*></script>", "", str(head))
 
 
+def lean_style(css: str) -> str:
+    """The theme's style sheet without the rules of icons that no page shows."""
+
+    def keep(rule: re.Match) -> str:
+        used = any(f".fa-{name}:before" in rule[1] for name in ICONS)
+        return rule[0] if used else ""
+
+    return re.sub(r"\n?/\*# sourceMappingURL.*?\*/", "", FONT_RULE.sub(keep, css))
+
+
 def finish_site(app, exception) -> None:
     """After the last page: a redirect for the front page's own name, no dead weight."""
     if exception or app.builder.name != "html":
@@ -186,6 +222,8 @@ def finish_site(app, exception) -> None:
         '<body><a href="../index.html">The front page</a></body></html>\n',
         encoding="utf-8",
     )
+    style = out / "_static/styles/pydata-sphinx-theme.css"
+    style.write_text(lean_style(style.read_text(encoding="utf-8")), encoding="utf-8")
     for pattern in UNUSED_ASSETS:
         for path in (out / "_static").glob(pattern):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -196,6 +234,10 @@ def setup(app):
     app.add_role("lesson", LessonRole())
     # Jupyter Book always sets it, for an extension that this book leaves out.
     app.add_config_value("comments_config", {}, "")
+    # The table of contents loads it; without numbered pages it does nothing, but it
+    # doesn't say so, and Sphinx would read the pages one after the other.
+    if numbering := app.extensions.get("sphinx_multitoc_numbering"):
+        numbering.parallel_read_safe = True
     app.connect("config-inited", apply_addresses)
     app.connect("builder-inited", serve_front_page_at_root)
     app.connect("builder-inited", copy_figure_modules)
