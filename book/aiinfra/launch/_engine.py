@@ -17,14 +17,17 @@ from typing import Any
 
 import cloudpickle
 
-from aiinfra.launch import _start, _torchrun
+from aiinfra.launch import _start, _torchrun, _worker
 from aiinfra.launch._errors import RankError, RankTimeout
 from aiinfra.launch._hang import Report
 from aiinfra.launch._ship import Notebook, can_send, pack
-from aiinfra.launch._worker import Failure, Setup, get, run_cell
+from aiinfra.launch._worker import Failure, Setup
+from aiinfra.launch.virtual import VirtualClock
+from aiinfra.trace import Trace
 
 MAX_WORLD_SIZE = 64  # each idle rank takes about 15 MB of its own
 GRACE_S = 1.0  # after a first failure, how long to wait for what the others say
+STOP_S = 5.0  # how long idle ranks may take to leave the process group
 REPORT_S = 3.0  # how long a hanging rank may take to say where it is
 
 _live: "weakref.WeakSet[Ranks]" = weakref.WeakSet()
@@ -37,8 +40,8 @@ def launch(
     world_size: int = 2,
     timeout_s: float = 60.0,
     debug: bool = False,
-    clock=None,
-    trace=None,
+    clock: VirtualClock | None = None,
+    trace: Trace | None = None,
     seed: int = 0,
     backend: str | None = None,
     **kwargs: Any,
@@ -68,12 +71,15 @@ def launch(
         RankTimeout: not finished in time; says where each rank is.
         TypeError, ValueError: an argument is wrong or cannot be sent to the ranks.
     """
+    _check_call(fn)
     if _torchrun.active():
-        _check_call(fn)
+        _check_timeout(timeout_s)
+        _check_seed(seed)
+        _check_clock(clock, trace)
         return _torchrun.run(
             fn, args, kwargs, timeout_s, debug, clock, trace, seed, backend
         )
-    with Ranks(
+    with _RanksForOneCall(
         world_size,
         timeout_s=timeout_s,
         debug=debug,
@@ -82,7 +88,6 @@ def launch(
         seed=seed,
         backend=backend,
     ) as ranks:
-        ranks._one_call = True
         return ranks(fn, *args, **kwargs)
 
 
@@ -105,24 +110,32 @@ class Ranks:
     errors are those of `launch`.
     """
 
+    _one_call = False
+
     def __init__(
         self,
         world_size: int = 2,
         *,
         timeout_s: float = 60.0,
         debug: bool = False,
-        clock=None,
-        trace=None,
+        clock: VirtualClock | None = None,
+        trace: Trace | None = None,
         seed: int = 0,
         backend: str | None = None,
     ):
         global _n_made
         _refuse_inside_rank()
+        if _torchrun.active():
+            raise RuntimeError(
+                "Ranks are for notebooks, and this process is itself a rank that "
+                "torchrun started. Use launch(fn, ...) in a script for torchrun."
+            )
         self.world_size = _check_world_size(world_size)
         self.timeout_s = _check_timeout(timeout_s)
+        seed = _check_seed(seed)
+        _check_clock(clock, trace)
         self._clock = clock
         self._trace = trace
-        self._one_call = False
         self._notebook = Notebook()
         self._lock = threading.Lock()
         self._dead: str | None = None  # why no call is possible any more
@@ -140,7 +153,7 @@ class Ranks:
                     Setup(
                         rank=rank,
                         world_size=self.world_size,
-                        seed=operator.index(seed),
+                        seed=seed,
                         debug=bool(debug),
                         backend=backend,
                         timeout_s=self.timeout_s,
@@ -151,13 +164,10 @@ class Ranks:
                         argv=list(sys.argv),
                     )
                 )
-            self._collect(_start.START_LIMIT_S)
+            self._collect(_start.START_LIMIT_S, show=False)
         except BaseException:
-            self._die("they did not start")
+            self._kill("they did not start")
             raise
-        for name in ("out", "err"):  # what initialising printed is not the reader's
-            for rank in range(self.world_size):
-                self._new_output(rank, name)
         _n_made += 1
         self._number = _n_made
         _live.add(self)
@@ -169,11 +179,11 @@ class Ranks:
 
     def get(self, name: str) -> list:
         """Each rank's value of the global `name`, in rank order."""
-        return self._call(get, (name,), {})
+        return self._call(_worker.get, (name,), {})
 
     def close(self) -> None:
         """Stop the ranks. Harmless when they are stopped already."""
-        self._die("they were closed")
+        self._end("they were closed")
 
     def __enter__(self) -> "Ranks":
         return self
@@ -198,7 +208,7 @@ class Ranks:
         names -= {
             n for n in names & stores if not can_send(notebook.names[n], notebook)
         }
-        self._call(run_cell, (source, filename), {}, names)
+        self._call(_worker.run_cell, (source, filename), {}, names)
 
     def _call(self, fn, args, kwargs, names: set[str] = frozenset()) -> list:
         _refuse_inside_rank()
@@ -218,6 +228,8 @@ class Ranks:
                 "trace": self._trace is not None,
             }
             payload = pack(call, self._notebook, names)
+            for rank in range(self.world_size):
+                self._new_output(rank, "err")  # told only if this call fails
             try:
                 for process in self._processes:
                     # If a rank has died meanwhile, collecting finds out how.
@@ -228,7 +240,7 @@ class Ranks:
             except RankError:
                 raise
             except BaseException as error:
-                self._die(f"{type(error).__name__} interrupted their last call")
+                self._kill(f"{type(error).__name__} interrupted their last call")
                 raise
             if self._trace is not None:
                 self._trace.extend(e for events, _ in answers for e in events)
@@ -236,7 +248,7 @@ class Ranks:
         finally:
             self._lock.release()
 
-    def _collect(self, limit_s: float) -> list:
+    def _collect(self, limit_s: float, *, show: bool = True) -> list:
         """Wait for every rank's answer. Raises RankError or RankTimeout."""
         answers: dict[int, Any] = {}
         failures: dict[int, Failure] = {}
@@ -280,14 +292,15 @@ class Ranks:
             if rank_of:
                 raise self._timed_out(limit_s, set(rank_of.values()))
         finally:
-            self._show_output()
+            self._take_output(show)
         return [answers[rank] for rank in range(self.world_size)]
 
     # ------------------------------------------------------------ failures
 
     def _failed(self, failures, died, others_run: bool) -> RankError:
         """The error for ranks that raised or died; stops all unless they are fit."""
-        texts = {rank: failure.traceback for rank, failure in failures.items()}
+        logs = {rank: self._new_output(rank, "err") for rank in [*failures, *died]}
+        texts = {rank: f"{f.traceback}\n{logs[rank]}" for rank, f in failures.items()}
         causes: dict[str, list[int]] = {}
         effects: dict[str, list[int]] = {}
         for rank, failure in sorted(failures.items()):
@@ -297,10 +310,9 @@ class Ranks:
             told = "\n  ".join([failure.error, *failure.lines])
             causes.setdefault(told, []).append(rank)
         for rank, code in sorted(died.items()):
-            log = self._new_output(rank, "err")
-            told = _death(code, log)
+            told = _death(code, logs[rank])
             causes.setdefault(told, []).append(rank)
-            texts[rank] = f"{told}\n{log}".strip()
+            texts[rank] = f"{told}\n{logs[rank]}"
         messages = [
             f"{_ranks(ranks)} of {self.world_size} failed: {told}"
             for told, ranks in causes.items()
@@ -314,12 +326,14 @@ class Ranks:
             if not self._one_call:
                 messages.append("The ranks are still alive.")
         else:
-            self._die(f"a call failed on {_ranks(sorted(texts))}")
+            self._kill(f"a call failed on {_ranks(sorted(texts))}")
             if not self._one_call:
                 messages.append(
                     f"All ranks are stopped. Make new ones: Ranks({self.world_size})"
                 )
-        return RankError("\n".join(messages), dict(sorted(texts.items())))
+        return RankError(
+            "\n".join(messages), {rank: texts[rank].strip() for rank in sorted(texts)}
+        )
 
     def _in_step(self) -> bool:
         """Whether all ranks have begun the same number of collectives."""
@@ -329,7 +343,7 @@ class Ranks:
 
     def _timed_out(self, limit_s: float, unfinished: set[int]) -> RankTimeout:
         reports = self._reports()
-        self._die(f"a call did not finish in {limit_s:g} s")
+        self._kill(f"a call did not finish in {limit_s:g} s")
         lines = [f"not finished in {limit_s:g} s:"]
         for rank in range(self.world_size):
             report = reports.get(rank)
@@ -369,7 +383,12 @@ class Ranks:
                     reports[rank_of.pop(conn)] = values[0]
         return reports
 
-    def _die(self, why: str) -> None:
+    def _kill(self, why: str) -> None:
+        for process in self._processes:
+            process.kill()
+        self._end(why)
+
+    def _end(self, why: str) -> None:
         if self._dead is None:
             self._dead = why
         _live.discard(self)
@@ -390,10 +409,15 @@ class Ranks:
             return data.decode("utf-8", errors="replace")
         return ""
 
-    def _show_output(self) -> None:
+    def _take_output(self, show: bool) -> None:
         for rank in range(self.world_size):
             for line in self._new_output(rank, "out").splitlines():
-                print(f"[rank {rank}] {line}".rstrip())
+                if show:
+                    print(f"[rank {rank}] {line}".rstrip())
+
+
+class _RanksForOneCall(Ranks):
+    _one_call = True  # whether they are alive afterwards is of no interest
 
 
 def newest() -> Ranks | None:
@@ -408,7 +432,7 @@ def _stop_all(processes: list, directory: str, owner: int) -> None:
     for process in processes:
         with contextlib.suppress(OSError):
             process.conn.send("stop")
-    deadline = time.monotonic() + 0.5
+    deadline = time.monotonic() + STOP_S
     for process in processes:
         process.wait(max(deadline - time.monotonic(), 0))
     for process in processes:
@@ -464,7 +488,7 @@ def _death(code: int, log: str) -> str:
 
 
 def _refuse_inside_rank() -> None:
-    if _torchrun.inside_rank():
+    if _worker.is_rank:
         raise RuntimeError(
             "launch was called inside a rank: ranks cannot start ranks. "
             "Call it once, from the notebook or script, with all the ranks it needs."
@@ -509,3 +533,17 @@ def _check_timeout(timeout_s: Any) -> float:
             f"timeout_s must be a positive number of seconds, got {timeout_s!r}"
         )
     return limit_s
+
+
+def _check_seed(seed: Any) -> int:
+    try:
+        return operator.index(seed)
+    except TypeError:
+        raise TypeError(f"seed must be a whole number, got {seed!r}") from None
+
+
+def _check_clock(clock: Any, trace: Any) -> None:
+    if not isinstance(clock, VirtualClock | None):
+        raise TypeError(f"clock must be a VirtualClock or None, got {clock!r}")
+    if not isinstance(trace, Trace | None):
+        raise TypeError(f"trace must be a Trace or None, got {trace!r}")

@@ -9,7 +9,6 @@ import json
 import linecache
 import math
 import os
-import re
 import sys
 import sysconfig
 import threading
@@ -29,6 +28,17 @@ _LIBRARY = tuple(
         os.path.dirname(linecache.__file__) + os.sep,  # a virtual environment's base
     }
 )
+
+_DTYPES = {  # the recorder's names that are not torch's
+    "Double": "float64",
+    "Float": "float32",
+    "Half": "float16",
+    "Long": "int64",
+    "Int": "int32",
+    "Short": "int16",
+    "Char": "int8",
+    "Byte": "uint8",
+}
 
 
 @dataclass
@@ -122,8 +132,6 @@ def _collectives() -> tuple[int, int, str]:
     dtypes = entry["input_dtypes"] or entry["output_dtypes"]
     what = ""
     if shapes and dtypes:
-        dtype = {"Float": "float32", "Double": "float64", "Half": "float16"}.get(
-            dtypes[0], re.sub(r"^Long$", "int64", dtypes[0]).lower()
-        )
+        dtype = _DTYPES.get(dtypes[0], dtypes[0].lower())
         what = f" of {sum(math.prod(shape) for shape in shapes):,} {dtype}"
     return n_done, n_begun, f"{name}{what}, its collective {entry['collective_seq_id']}"

@@ -7,7 +7,7 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
 from aiinfra.launch import _engine
-from aiinfra.launch._ship import display_name
+from aiinfra.launch._ship import display_name, ipython
 
 
 def register(shell: InteractiveShell) -> None:
@@ -59,7 +59,6 @@ def _find(shell: InteractiveShell, name: str) -> "_engine.Ranks":
 
 def register_if_notebook() -> None:
     """Register `%%ranks` if this is a notebook or an IPython terminal."""
-    if "IPython" in sys.modules:
-        shell = sys.modules["IPython"].get_ipython()
-        if shell is not None:
-            register(shell)
+    shell = ipython()
+    if shell is not None:
+        register(shell)

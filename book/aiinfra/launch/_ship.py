@@ -16,29 +16,30 @@ import types
 from typing import Any
 
 import cloudpickle
+import torch
 
 _NAMESPACE = "aiinfra rank namespace"  # persistent id of the rank's global names
 _MISSING = object()
 
 
+def ipython():
+    """The running IPython shell, or None in a script."""
+    return getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+
+
 def notebook_names() -> dict[str, Any]:
     """The global names of the running notebook or script."""
-    if "IPython" in sys.modules:
-        shell = sys.modules["IPython"].get_ipython()
-        if shell is not None:
-            return shell.user_ns
-    return sys.modules["__main__"].__dict__
+    shell = ipython()
+    return sys.modules["__main__"].__dict__ if shell is None else shell.user_ns
 
 
 def display_name(filename: str) -> str:
     """A file as the reader knows it: `Cell In[3]` instead of ipykernel's temporary."""
-    if "IPython" in sys.modules:
-        shell = sys.modules["IPython"].get_ipython()
-        compiler = getattr(shell, "compile", None)
-        if hasattr(compiler, "format_code_name"):
-            label = compiler.format_code_name(filename)
-            if label is not None:
-                return " ".join(label)
+    compiler = getattr(ipython(), "compile", None)
+    if hasattr(compiler, "format_code_name"):
+        label = compiler.format_code_name(filename)
+        if label is not None:
+            return " ".join(label)
     return filename
 
 
@@ -76,8 +77,22 @@ class Notebook:
 
 
 class _Pickler(cloudpickle.Pickler):
-    def __init__(self, file, notebook: Notebook):
+    """By value, and tensors through the CPU: the other side may have no such device."""
+
+    def __init__(self, file):
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
+
+    def reducer_override(self, obj):
+        if type(obj) is torch.Tensor and obj.device.type not in ("cpu", "meta"):
+            return obj.cpu().__reduce_ex__(self.proto)
+        return super().reducer_override(obj)
+
+
+class _CallPickler(_Pickler):
+    """Besides, code keeps its file names and shares the rank's global names."""
+
+    def __init__(self, file, notebook: Notebook):
+        super().__init__(file)
         self.notebook = notebook
         self.sources: dict[str, list[str]] = {}
         self.names: set[str] = set()
@@ -133,7 +148,7 @@ def pack(call: dict[str, Any], notebook: Notebook, names: set[str] = frozenset()
     """
     values = {name: notebook.names[name] for name in names}
     buffer = io.BytesIO()
-    pickler = _Pickler(buffer, notebook)
+    pickler = _CallPickler(buffer, notebook)
     try:
         pickler.dump((call, values))
     except Exception as error:
@@ -155,6 +170,13 @@ def unpack(payload: bytes, namespace: dict[str, Any]) -> tuple[dict, set[str]]:
     return call, names
 
 
+def dumps(value: Any) -> bytes:
+    """Bytes of a result for the launcher."""
+    buffer = io.BytesIO()
+    _Pickler(buffer).dump(value)
+    return buffer.getvalue()
+
+
 def add_source(name: str, lines: list[str]) -> None:
     """Let tracebacks show the lines of code that is in no file here."""
     # Without a time stamp linecache never looks for the file.
@@ -164,7 +186,7 @@ def add_source(name: str, lines: list[str]) -> None:
 def can_send(value: Any, notebook: Notebook) -> bool:
     """Whether the value can be pickled."""
     try:
-        _Pickler(io.BytesIO(), notebook).dump(value)
+        _CallPickler(io.BytesIO(), notebook).dump(value)
     except Exception:
         return False
     return True

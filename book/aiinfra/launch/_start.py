@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection
 from aiinfra.launch._errors import RankError
 from aiinfra.launch._server import STATUS
 
-START_LIMIT_S = 120.0  # a cold import of torch on a busy machine takes tens of seconds
+START_LIMIT_S = 300.0  # a cold import of torch on a busy machine takes a minute
 _IN_CHILD = "AIINFRA_LAUNCH_CHILD"  # set in the server and in spawned ranks
 
 # Forking a process that has loaded Apple's frameworks is unsafe: only Linux forks.
@@ -187,6 +187,8 @@ def started_as_rank() -> bool:
 
 def warm_up() -> None:
     """Begin importing torch for the ranks, in a process of their own."""
+    if sys.platform == "win32":
+        raise ImportError("aiinfra.launch needs Linux or macOS; on Windows use WSL")
     if METHOD == "fork" and not in_child() and not started_as_rank():
         _server.start()
 

@@ -15,20 +15,10 @@ import torch.distributed as dist
 
 from aiinfra.launch import _start, _worker
 
-_running = False  # inside `run`
-
 
 def active() -> bool:
-    """Whether this process was started as one rank of several."""
-    return _start.started_as_rank() and not inside_rank()
-
-
-def inside_rank() -> bool:
-    """Whether this process is a rank that is running a launched function."""
-    return _running or (_worker.device_of_rank is not None and not _joined_here)
-
-
-_joined_here = False  # the process group was initialised by `run`
+    """Whether launching means running as the rank that this process is already."""
+    return _start.started_as_rank() and not _worker.is_rank
 
 
 def run(
@@ -43,7 +33,6 @@ def run(
     backend: str | None,
 ) -> list:
     """Run `fn` as this rank; return every rank's result."""
-    global _running, _joined_here
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if not dist.is_initialized():
         if debug:
@@ -57,11 +46,10 @@ def run(
             local_size=int(os.environ.get("LOCAL_WORLD_SIZE", world_size)),
             timeout=timedelta(seconds=timeout_s),
         )
-        _joined_here = True
         atexit.register(dist.destroy_process_group)
     torch.set_num_threads(1)
     _worker.seed(seed + rank)
-    _running = True
+    _worker.is_rank = True
     try:
         value, events = _worker.run_timed(
             fn,
@@ -73,7 +61,7 @@ def run(
             world_size=world_size,
         )
     finally:
-        _running = False
+        _worker.is_rank = False
     answers: list = [None] * world_size
     # As bytes, because the group's own pickling cannot take classes of the script.
     dist.all_gather_object(answers, cloudpickle.dumps((value, events)))

@@ -15,7 +15,6 @@ from datetime import timedelta
 from multiprocessing.connection import Connection
 from typing import Any
 
-import cloudpickle
 import torch
 import torch.distributed as dist
 
@@ -48,12 +47,14 @@ class Failure:
     traceback: str
 
 
-# This process as a rank: None unless the launcher made it one.
+is_rank = False  # whether this process runs a launched function
 device_of_rank: torch.device | None = None
 
 
 def main(conn_fd: int) -> int:
     """Be a rank until the launcher says stop or is gone. Returns the exit code."""
+    global is_rank
+    is_rank = True
     conn = Connection(conn_fd)
     setup: Setup = conn.recv()
     _take_over(setup)
@@ -244,12 +245,12 @@ def _run(
         world_size=setup.world_size,
     )
     try:
-        result = cloudpickle.dumps(value)
+        result = _ship.dumps(value)
     except Exception as error:
         raise TypeError(
             f"the result ({type(value).__name__}) cannot be sent from rank "
             f"{setup.rank} to the launcher: {error}. Return tensors, numbers or text."
-        ) from error
+        ) from None
     reply.send("result", events, _own(namespace, foreign), payload=result)
 
 
@@ -287,7 +288,7 @@ def _failure(error: BaseException) -> Failure:
     error = error.with_traceback(frames or error.__traceback__)
     return Failure(
         error=message,
-        lines=_hang.user_lines(traceback.extract_tb(error.__traceback__)),
+        lines=_hang.user_lines(traceback.extract_tb(error.__traceback__))[-8:],
         traceback="".join(traceback.format_exception(error)),
     )
 
