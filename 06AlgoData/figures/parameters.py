@@ -24,7 +24,7 @@ def main() -> None:
     d = Diagram(
         "parameters",
         360,
-        492,
+        506,
         title=f"A Llama-style decoder, and where {MODEL} keeps its parameters",
         description=(
             "Data flow from tokens through the embedding, "
@@ -43,21 +43,27 @@ def main() -> None:
     d.text(middle, 64, "next-token scores", anchor="middle")
     d.box(left, 78, width, 32, "output head", colour="blue")
     d.box(left, 126, width, 26, "RMSNorm")
-    d.box(8, 168, 156, 216, dashed=True)
-    d.text(14, 186, f"{m.layers:.0f} blocks")
-    d.box(left, 196, width, 34, "SwiGLU", colour="vermilion")
-    d.box(left, 246, width, 26, "RMSNorm")
-    d.box(left, 296, width, 34, "attention", colour="green")
-    d.box(left, 346, width, 26, "RMSNorm")
-    d.box(left, 400, width, 32, "embedding", colour="blue")
-    d.text(middle, 464, "tokens", anchor="middle")
+    d.box(8, 166, 156, 242, dashed=True)
+    d.text(16, 188, f"× {m.layers:.0f}")
+    for branch, join in ((398, 298), (286, 185)):  # the stream runs past, and is added
+        d.path(
+            [(middle, branch), (156, branch), (156, join), (middle + 7, join)], width=1
+        )
+        d.box(middle - 7, join - 7, 14, 14, radius=7)
+        d.line(middle - 4, join, middle + 4, join, width=1)
+    d.box(left, 200, width, 34, "SwiGLU", colour="vermilion")
+    d.box(left, 250, width, 26, "RMSNorm")
+    d.box(left, 314, width, 34, "attention", colour="green")
+    d.box(left, 364, width, 26, "RMSNorm")
+    d.box(left, 424, width, 32, "embedding", colour="blue")
+    d.text(middle, 488, "tokens", anchor="middle")
     for start, end in (
-        (450, 433),
-        (400, 373),
-        (346, 331),
-        (296, 273),
-        (246, 231),
-        (196, 153),
+        (474, 457),
+        (424, 391),
+        (364, 349),
+        (314, 277),
+        (250, 235),
+        (200, 153),
         (126, 111),
         (78, 69),
     ):
@@ -66,8 +72,8 @@ def main() -> None:
     bars = [
         ("output head", embedding, 78, "blue"),
         ("SwiGLU", mlp, 176, "vermilion"),
-        ("attention", attention, 296, "green"),
-        ("embedding", embedding, 390, "blue"),
+        ("attention", attention, 304, "green"),
+        ("embedding", embedding, 414, "blue"),
     ]
     unit = 66 * 156 / mlp  # canvas area per parameter
     for name, part, top, colour in bars:
@@ -75,7 +81,7 @@ def main() -> None:
         d.text(190, top + 12, name, bold=True)
         d.text(190, top + 30, share(part))
         d.bar(190, top + 38, part * unit / height, height, colour)
-    d.text(190, 480, f"norms: {norms / 1e6:.2f} million")
+    d.text(190, 498, f"norms: {norms / 1e6:.2f} million")
     d.save(__file__)
 
 
