@@ -28,7 +28,6 @@ BUILDERS = (
     "pygments",
     "sphinx",
     "sphinx-book-theme",
-    "sphinx-copybutton",
     "sphinx-design",
     "sphinx-external-toc",
     "sphinxcontrib-bibtex",

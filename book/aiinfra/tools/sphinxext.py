@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from docutils import nodes
 from sphinx import addnodes
@@ -18,46 +19,33 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxRole
 from sphinx.util.osutil import relative_uri
 
-FRONT_PAGE = "book/index"
+from aiinfra.tools import purge
+
 LESSON = re.compile(r"\d\d[A-Za-z]+/(\d\d-[a-z0-9-]+|index)")
+CARD = "_static/img/card.png"
+SUMMARY = "A textbook of AI infrastructure whose pages are programs."
 DESCRIPTION_LENGTH = 180  # search engines cut off there
 
-# Files that themes copy to every site and no page of this book asks for.
+# Files that themes copy to every site and no page of this book asks for. Menus and
+# tooltips are the browser's own here, so that Bootstrap's script has nothing to do.
 UNUSED_ASSETS = (
     "**/*.map",
-    "locales",
-    "scripts/fontawesome.js*",
+    "*-webpack-macros.html",
+    "webpack-macros.html",
+    "file.png",
+    "minus.png",
+    "plus.png",
     "images/logo_*",
+    "locales",
+    "scripts/bootstrap.js*",
+    "scripts/fontawesome.js*",
     "vendor/fontawesome/webfonts/*.ttf",
+    "vendor/fontawesome/webfonts/fa-brands-400.woff2",
     "vendor/fontawesome/webfonts/fa-regular-400.woff2",
 )
-
-# Icons named in the themes' templates and scripts. `static/make/icons.py` cuts the
-# font to these; the rules of all others leave the style sheet below.
-ICONS = (
-    "angle-left",
-    "angle-right",
-    "arrow-up",
-    "bars",
-    "chevron-down",
-    "circle-half-stroke",
-    "code",
-    "download",
-    "expand",
-    "file",
-    "file-pdf",
-    "github",
-    "gitlab",
-    "lightbulb",
-    "list",
-    "magnifying-glass",
-    "moon",
-    "outdent",
-    "pencil-alt",
-    "sun",
-    "xmark",
+UNUSED_SCRIPTS = re.compile(
+    r"<(?:script|link)[^>]*scripts/(?:fontawesome|bootstrap)\.js[^>]*>(?:</script>)?"
 )
-FONT_RULE = re.compile(r'((?:\.fa-[a-z0-9-]+:before,?)+)\{content:"\\([0-9a-f]+)"\}')
 
 logger = logging.getLogger(__name__)
 
@@ -104,25 +92,26 @@ def apply_addresses(app, config) -> None:
     """Repository and site address: from the environment, else from `_config.yml`."""
     options = config.html_theme_options
     repository = os.environ.get("AIINFRA_REPOSITORY_URL", options.get("repository_url"))
-    options["repository_url"] = (repository or "").rstrip("/")
-    for button in ("use_repository_button", "use_issues_button"):
-        options[button] = bool(options["repository_url"])
     site = os.environ.get("AIINFRA_SITE_URL", config.html_baseurl)
+    # The header's buttons below link to the repository; the theme's own would follow
+    # the address to find out which service it is.
+    options["repository_url"] = ""
+    config.aiinfra_repository = (repository or "").rstrip("/")
     config.html_baseurl = site.rstrip("/") + "/" if site else ""
 
 
 def serve_front_page_at_root(app) -> None:
     """The site's address itself shows the front page, without a redirect."""
-    builder = app.builder
+    builder, front = app.builder, app.config.root_doc
     if builder.name != "html":
         return
     target_uri, out_file = builder.get_target_uri, builder.get_outfilename
 
     def get_target_uri(docname: str, typ: str | None = None) -> str:
-        return "index.html" if docname == FRONT_PAGE else target_uri(docname, typ)
+        return "index.html" if docname == front else target_uri(docname, typ)
 
     def get_outfilename(pagename: str) -> str:
-        return out_file("index" if pagename == FRONT_PAGE else pagename)
+        return out_file("index" if pagename == front else pagename)
 
     builder.get_target_uri = get_target_uri
     builder.get_outfilename = get_outfilename
@@ -162,71 +151,140 @@ def describe(doctree: nodes.document | None, given: str | None = None) -> str:
 
 
 def finish_page(app, pagename, templatename, context, doctree) -> None:
-    """Per page: description and preview tags in, unneeded scripts out."""
+    """Per page: description, preview tags and source links in, unneeded scripts out."""
     if app.builder.format != "html":
         return
+    config = app.config
     meta = context.get("meta") or {}
-    description = describe(doctree, meta.get("description"))
-    title = re.sub(r"<[^>]+>", "", context.get("title") or app.config.html_title)
-    context["page_summary"] = description or app.config.html_title
-    context["page_headline"] = title
+    context["page_summary"] = describe(doctree, meta.get("description")) or SUMMARY
+    context["page_headline"] = re.sub(
+        r"<[^>]+>", "", context.get("title") or config.html_title
+    )
     context["has_description"] = 'name="description"' in context.get("metatags", "")
-    base = app.config.html_baseurl
-    card = "_static/img/card.png"
-    here = app.builder.get_target_uri(pagename)
-    context["card_url"] = base + card if base else relative_uri(here, card)
+    here, base = app.builder.get_target_uri(pagename), config.html_baseurl
+    context["card_url"] = base + CARD if base else relative_uri(here, CARD)
     context["canonical"] = base + here.removesuffix("index.html") if base else ""
     context["pageurl"] = ""  # the canonical link above replaces Sphinx's own
-    context["without_fontawesome_script"] = without_fontawesome_script
+    context["lean_head"] = lean_head
+    context["accessible"] = accessible
+    if config.aiinfra_repository and doctree is not None:
+        source = pagename + context["page_source_suffix"]
+        branch = config.html_theme_options.get("repository_branch") or "main"
+        context["repository_page"] = (
+            f"{config.aiinfra_repository}/blob/{branch}/{source}"
+        )
+        context["repository_issues"] = f"{config.aiinfra_repository}/issues"
 
-    # myst-nb embeds every widget's state, module source included; figures carry
-    # theirs in their own output.
-    scripts = context.get("script_files") or []
+    body = context.get("body", "")
     context["script_files"] = [
-        script
-        for script in scripts
-        if "jupyter.widget-state"
-        not in (getattr(script, "attributes", {}).get("type") or "")
+        script for script in context.get("script_files") or [] if wanted(script, body)
     ]
-    if 'class="bookfig"' in context.get("body", ""):
+    if 'class="bookfig"' in body:
         app.add_js_file("bookfig/host.js", type="module")
         context["script_files"] += app.builder._js_files[-1:]
 
 
-def without_fontawesome_script(head: str) -> str:
-    """Drop the 1.4 MB script that redraws icons which the icon font already draws."""
-    return re.sub(r"<script[^>]*fontawesome\.js[^>]*></script>", "", str(head))
+def wanted(script, body: str) -> bool:
+    """Whether a page needs a script that an extension adds to every page.
+
+    myst-nb embeds every widget's state, module source included; figures carry theirs
+    in their own output. Tabs have a script that only pages with tabs need.
+    """
+    attributes = getattr(script, "attributes", {})
+    if "jupyter.widget-state" in (attributes.get("type") or ""):
+        return False
+    name = str(getattr(script, "filename", script) or "")
+    return not name.endswith("design-tabs.js") or "sd-tab-set" in body
 
 
-def lean_style(css: str) -> str:
-    """The theme's style sheet without the rules of icons that no page shows."""
+def lean_head(head: str) -> str:
+    """Drop Bootstrap's script, and the 1.4 MB one that redraws icons as SVG."""
+    return UNUSED_SCRIPTS.sub("", str(head))
 
-    def keep(rule: re.Match) -> str:
-        used = any(f".fa-{name}:before" in rule[1] for name in ICONS)
-        return rule[0] if used else ""
 
-    return re.sub(r"\n?/\*# sourceMappingURL.*?\*/", "", FONT_RULE.sub(keep, css))
+def accessible(page: str) -> str:
+    """Name the landmarks and controls that the theme leaves without a name."""
+    page = str(page).replace(
+        'id="pst-primary-sidebar" ',
+        'id="pst-primary-sidebar" role="complementary" '
+        'aria-label="Contents of the book" ',
+    )
+    return re.sub(
+        r"(<a [^>]*>([^<]+)</a>\s*<details[^>]*>\s*)<summary>",
+        r'\1<summary aria-label="Pages of \2">',
+        page,
+    )
+
+
+def name_rows(app, doctree: nodes.document) -> None:
+    """A table whose header row is empty names its rows instead of its columns.
+
+    Markdown has no tables without a header; an empty one is noise to a screen reader.
+    """
+    for table in doctree.findall(nodes.table):
+        head = next(table.findall(nodes.thead), None)
+        if head is None or head.astext().strip():
+            continue
+        head.parent.remove(head)
+        table["classes"].append("facts")
+        next(table.findall(nodes.colspec))["stub"] = 1
+
+
+def add_missing_page(app):
+    """The page that hosts show for an address that doesn't exist."""
+    yield "404", {"title": "No page here"}, "404.html"
 
 
 def finish_site(app, exception) -> None:
-    """After the last page: a redirect for the front page's own name, no dead weight."""
+    """After the last page: addresses that work everywhere, and no dead weight."""
     if exception or app.builder.name != "html":
         return
     out = Path(app.outdir)
-    alias = out / f"{FRONT_PAGE}.html"
-    alias.parent.mkdir(parents=True, exist_ok=True)
-    alias.write_text(
-        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
-        '<meta http-equiv="refresh" content="0; url=../index.html">'
-        f"<title>{app.config.html_title}</title></head>"
-        '<body><a href="../index.html">The front page</a></body></html>\n',
-        encoding="utf-8",
-    )
-    style = out / "_static/styles/pydata-sphinx-theme.css"
-    style.write_text(lean_style(style.read_text(encoding="utf-8")), encoding="utf-8")
+    write_alias(out, app.config)
+    root_missing_page(out / "404.html", app.config.html_baseurl)
     for pattern in UNUSED_ASSETS:
         for path in (out / "_static").glob(pattern):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+    names: set[str] = set()
+    for path in out.rglob("*.html"):
+        names |= purge.names_in_html(path.read_text(encoding="utf-8"))
+    for path in (out / "_static").rglob("*.js"):
+        if "vendor" not in path.parts:
+            names |= purge.names_in_script(path.read_text(encoding="utf-8"))
+    for path in (out / "_static").rglob("*.css"):
+        css = path.read_text(encoding="utf-8")
+        path.write_text(purge.purge(css, names), encoding="utf-8")
+
+
+def write_alias(out: Path, config) -> None:
+    """The front page also answers to its own file's name, which search results use."""
+    alias = out / f"{config.root_doc}.html"
+    if alias == out / "index.html":
+        return
+    up = "../" * config.root_doc.count("/")
+    alias.parent.mkdir(parents=True, exist_ok=True)
+    alias.write_text(
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="refresh" content="0; url={up}index.html">'
+        f"<title>{config.html_title}</title></head>"
+        f'<body><a href="{up}index.html">{config.html_title}</a></body></html>\n',
+        encoding="utf-8",
+    )
+
+
+def root_missing_page(page: Path, base: str) -> None:
+    """Root every address of the 404 page: it is shown at addresses of any depth.
+
+    The root is the path of the site's address; without one, the host's root.
+    """
+    root = urlsplit(base).path or "/"
+    html = page.read_text(encoding="utf-8")
+    html = re.sub(
+        r'\b(href|src|action|data-content_root)="(?!#|/|[a-z]+:)(?:\./)?',
+        rf'\1="{root}',
+        html,
+    )
+    page.write_text(html, encoding="utf-8")
 
 
 def setup(app):
@@ -234,6 +292,7 @@ def setup(app):
     app.add_role("lesson", LessonRole())
     # Jupyter Book always sets it, for an extension that this book leaves out.
     app.add_config_value("comments_config", {}, "")
+    app.add_config_value("aiinfra_repository", "", "html", str)
     # The table of contents loads it; without numbered pages it does nothing, but it
     # doesn't say so, and Sphinx would read the pages one after the other.
     if numbering := app.extensions.get("sphinx_multitoc_numbering"):
@@ -241,6 +300,8 @@ def setup(app):
     app.connect("config-inited", apply_addresses)
     app.connect("builder-inited", serve_front_page_at_root)
     app.connect("builder-inited", copy_figure_modules)
+    app.connect("doctree-read", name_rows)
+    app.connect("html-collect-pages", add_missing_page)
     app.connect("html-page-context", finish_page, priority=900)
     app.connect("build-finished", finish_site)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

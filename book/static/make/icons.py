@@ -2,9 +2,9 @@
 
     python book/static/make/icons.py
 
-Reads the fonts of the installed theme. Kept are the icons named in
-`aiinfra.tools.sphinxext.ICONS` and every icon that the theme's style sheet draws by
-its code point (admonitions, arrows). Needs fonttools and brotli (the extra `test`).
+Reads the fonts of the installed theme. Kept are the icons named below and every icon
+that the theme's style sheet draws by its code point (admonitions, arrows). Needs
+fonttools and brotli (the extra `test`).
 """
 
 import re
@@ -13,11 +13,27 @@ from pathlib import Path
 import pydata_sphinx_theme
 from fontTools import subset
 
-from aiinfra.tools.sphinxext import FONT_RULE, ICONS
-
+# Icons named in templates (the theme's and ours) and in the theme's scripts.
+ICONS = (
+    "angle-left",
+    "angle-right",
+    "bars",
+    "chevron-down",
+    "circle-half-stroke",
+    "code",
+    "download",
+    "lightbulb",
+    "list",
+    "magnifying-glass",
+    "moon",
+    "outdent",
+    "sun",
+    "xmark",
+)
+FONT_RULE = re.compile(r'((?:\.fa-[a-z0-9-]+:before,?)+)\{content:"\\([0-9a-f]+)"\}')
 THEME = Path(pydata_sphinx_theme.__file__).parent / "theme/pydata_sphinx_theme/static"
 VENDOR = Path(__file__).resolve().parents[1] / "vendor" / "fontawesome"
-FONTS = ("fa-solid-900", "fa-brands-400")
+FONT = "fa-solid-900.woff2"
 
 
 def code_points(css: str) -> set[int]:
@@ -33,22 +49,17 @@ def code_points(css: str) -> set[int]:
 
 
 def main() -> None:
-    """Write the subset fonts."""
+    """Write the subset font."""
     css = (THEME / "styles/pydata-sphinx-theme.css").read_text(encoding="utf-8")
     (VENDOR / "webfonts").mkdir(parents=True, exist_ok=True)
-    for name in FONTS:
-        options = subset.Options(flavor="woff2", layout_features=[])
-        font = subset.load_font(
-            THEME / f"vendor/fontawesome/webfonts/{name}.woff2", options
-        )
-        cutter = subset.Subsetter(options)
-        cutter.populate(unicodes=code_points(css))
-        cutter.subset(font)
-        target = VENDOR / "webfonts" / f"{name}.woff2"
-        subset.save_font(font, target, options)
-        print(
-            f"{target.name}: {len(font.getBestCmap())} icons, {target.stat().st_size} B"
-        )
+    options = subset.Options(flavor="woff2", layout_features=[])
+    font = subset.load_font(THEME / f"vendor/fontawesome/webfonts/{FONT}", options)
+    cutter = subset.Subsetter(options)
+    cutter.populate(unicodes=code_points(css))
+    cutter.subset(font)
+    target = VENDOR / "webfonts" / FONT
+    subset.save_font(font, target, options)
+    print(f"{FONT}: {len(font.getBestCmap())} icons, {target.stat().st_size} B")
 
 
 if __name__ == "__main__":
