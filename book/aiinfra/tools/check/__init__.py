@@ -1,0 +1,1 @@
+"""The gates: what must hold of every page, figure and line of code."""

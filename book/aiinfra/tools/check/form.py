@@ -1,0 +1,62 @@
+"""Notebooks are in the one form that every tool here expects."""
+
+import re
+from pathlib import Path
+
+import nbformat
+
+from aiinfra.tools import notebook
+from aiinfra.tools.check.problem import Problem
+from aiinfra.tools.check.tree import cells_of
+from aiinfra.tools.root import nearest, notebooks, relative
+
+TAGS = {
+    "check": "asserts; the mutants must fail here",
+    "export": "goes into aiinfra.lessons",
+    "hide-cell": "an exercise's solution, folded",
+    "long-cell": "up to 40 lines",
+    "nbval-ignore-output": "times, curves, facts of the machine",
+    "setup": "imports and data that the checks need",
+    "virtual-time": "prints times that are computed",
+}
+ID = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
+RANDOM_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){0,3}(?:-[0-9a-f]{12})?")
+
+
+def check(root: Path) -> list[Problem]:
+    """Invalid notebooks, unspeakable cell ids, unknown tags, leftovers of an editor."""
+    problems = []
+    for path in notebooks(root):
+        name = relative(root, path)
+        for line, message in flaws(root, path):
+            problems.append(Problem(name, line, message))
+    return problems
+
+
+def flaws(root: Path, path: Path) -> list[tuple[int, str]]:
+    """(line, message) for each flaw of one notebook."""
+    try:
+        nb = nbformat.read(path, as_version=nbformat.NO_CONVERT)
+        nbformat.validate(nb)
+    except Exception as error:  # whatever is wrong with it
+        return [(1, f"no valid notebook: {notebook.first_line(error)}")]
+    found = []
+    if (nb.nbformat, nb.get("nbformat_minor")) != (4, 5):
+        found.append((1, f"format {nb.nbformat}.{nb.nbformat_minor}, expected 4.5"))
+    if nb.metadata.get("kernelspec", {}).get("name") != "python3":
+        found.append((1, "kernel is not python3"))
+    if "widgets" in nb.metadata:
+        found.append((1, "holds widget state; run `aiinfra execute`"))
+    for cell in cells_of(root, path):
+        if not ID.fullmatch(cell.id) or RANDOM_ID.fullmatch(cell.id):
+            message = (
+                f"cell id {cell.id!r}: expected words with hyphens, say what it does"
+            )
+            found.append((cell.line, message))
+        for tag in sorted(cell.tags - set(TAGS)):
+            message = f"cell {cell.id}: unknown tag {tag}; {nearest(tag, list(TAGS))}"
+            found.append((cell.line, message))
+        if any(key in cell.metadata for key in notebook.VOLATILE_CELL_METADATA):
+            message = f"cell {cell.id} carries an editor's notes; run `aiinfra execute`"
+            found.append((cell.line, message))
+    return found
