@@ -1,0 +1,250 @@
+"""Write what is generated in the reference pages: tables of the registry, of runs.
+
+A page keeps its own prose; what lies between ``<!-- generated: NAME -->`` and
+``<!-- end -->`` is written here. ``--check`` only says whether the pages are up to
+date.
+"""
+
+import argparse
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from aiinfra.registry import Entry, Figure, entries
+from aiinfra.tools.check.problem import Problem
+from aiinfra.tools.errors import UserError
+from aiinfra.tools.root import find_root
+
+PAGES = ("book/reference/hardware.md", "book/reference/status.md")
+BLOCK = re.compile(r"<!-- generated: ([\w-]+) -->\n.*?<!-- end -->", re.S)
+RUNS = "book/reference/runs"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``aiinfra registry-pages``."""
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; fail if a page is stale"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the pages, or with ``--check`` say which are stale."""
+    root = find_root()
+    if args.check:
+        problems = stale(root)
+        for problem in problems:
+            print(problem)
+        return 1 if problems else 0
+    for name in PAGES:
+        path = root / name
+        before = path.read_text(encoding="utf-8")
+        after = fill(before, root)
+        if after != before:
+            path.write_text(after, encoding="utf-8")
+            print(f"wrote {name}")
+    return 0
+
+
+def stale(root: Path) -> list[Problem]:
+    """The pages whose generated parts are not what the registry says now."""
+    problems = []
+    for name in PAGES:
+        text = (root / name).read_text(encoding="utf-8")
+        for block in BLOCK.finditer(text):
+            if fill(block[0], root) != block[0]:
+                line = text.count("\n", 0, block.start()) + 1
+                message = f"{block[1]} is not up to date: run `aiinfra registry-pages`"
+                problems.append(Problem(name, line, message))
+    return problems
+
+
+def fill(text: str, root: Path) -> str:
+    """``text`` with every generated part written anew."""
+
+    def write(block: re.Match[str]) -> str:
+        if block[1] not in WRITERS:
+            raise UserError(
+                f"nothing writes a part called {block[1]!r}; there are "
+                + ", ".join(WRITERS)
+            )
+        body = WRITERS[block[1]](root)
+        return f"<!-- generated: {block[1]} -->\n\n{body}\n\n<!-- end -->"
+
+    return BLOCK.sub(write, text)
+
+
+def scrolling_table(label: str, head: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table that scrolls by itself where it is wider than the page."""
+    lines = [
+        '<div class="scrolling" style="overflow-x: auto" role="region" '
+        f'tabindex="0" aria-label="{label}">',
+        "",
+        "| " + " | ".join(head) + " |",
+        "| " + " | ".join("---" for _ in head) + " |",
+        *("| " + " | ".join(row) + " |" for row in rows),
+        "",
+        "</div>",
+    ]
+    return "\n".join(lines)
+
+
+def value(entry: Entry, name: str) -> str:
+    """A figure as a table cell, with its kind: ``450 GB/s (derived)``."""
+    figure = entry.figures.get(name)
+    if figure is None:
+        return "–"
+    if figure.unit == "count":
+        return f"{int(figure):,}"
+    return f"{figure.text.replace(' parameters', '')} ({figure.kind})"
+
+
+def accelerators(_: Path) -> str:
+    """One row per accelerator or machine that computes."""
+    rows = [
+        [
+            f"**{entry.name}**",
+            value(
+                entry, "bf16_dense_flops" if _is_gpu(entry) else "fp32_dense_flops"
+            ).replace(" (", " bf16 (" if _is_gpu(entry) else " fp32 ("),
+            value(entry, "memory_bytes"),
+            value(entry, "memory_bytes_per_s"),
+            value(entry, "tdp_w"),
+            entry.scale_up.name if "scale_up" in entry.refs else "–",
+        ]
+        for entry in entries("hardware")
+        if "memory_bytes" in entry.figures
+    ]
+    head = ["name", "dense FLOP/s", "memory", "memory bandwidth", "power", "scale-up"]
+    return scrolling_table("Accelerators", head, rows)
+
+
+def _is_gpu(entry: Entry) -> bool:
+    return "bf16_dense_flops" in entry.figures
+
+
+def nodes(_: Path) -> str:
+    """One row per node."""
+    rows = [
+        [
+            f"**{entry.name}**",
+            f"{value(entry, 'gpus')} × {entry.gpu.name}",
+            f"{value(entry, 'nics')} × {entry.scale_out.name}",
+            value(entry, "max_power_w"),
+        ]
+        for entry in entries("hardware")
+        if "gpu" in entry.refs
+    ]
+    return scrolling_table("Nodes", ["name", "GPUs", "network", "power, at most"], rows)
+
+
+def links(_: Path) -> str:
+    """One row per link."""
+    rows = []
+    for entry in entries("link"):
+        bandwidth = entry.one_way_bytes_per_s
+        rows.append(
+            [
+                f"**{entry.name}**",
+                f"{value(entry, 'one_way_bytes_per_s')}, per {bandwidth.per}",
+                f"{8 * bandwidth / 1e9:,.4g} Gb/s",
+                value(entry, "latency_s"),
+                entry.what,
+            ]
+        )
+    head = ["name", "one-way bandwidth", "in bits", "latency", "where"]
+    return scrolling_table("Links", head, rows)
+
+
+def models(_: Path) -> str:
+    """One row per model."""
+    columns = {
+        "parameters": "parameters",
+        "layers": "layers",
+        "d_model": "width",
+        "heads": "heads",
+        "kv_heads": "KV heads",
+        "d_head": "head width",
+        "d_ffn": "FFN width",
+        "vocabulary": "vocabulary",
+    }
+    rows = [
+        [f"**{entry.name}**", *(value(entry, name) for name in columns)]
+        for entry in entries("model")
+    ]
+    return scrolling_table("Models", ["name", *columns.values()], rows)
+
+
+def sources(kind: str) -> Callable[[Path], str]:
+    """Writer of the table that says where every figure of a kind is from."""
+
+    def write(_: Path) -> str:
+        rows = [
+            [
+                entry.name,
+                f"`{figure.name}`",
+                figure.text if figure.unit != "count" else f"{int(figure):,}",
+                figure.kind,
+                _source(figure),
+                figure.note,
+            ]
+            for entry in entries(kind)
+            for figure in entry.figures.values()
+        ]
+        head = ["name", "attribute", "value", "kind", "source, date checked", "note"]
+        return scrolling_table(f"Sources of every {kind} figure", head, rows)
+
+    return write
+
+
+def _source(figure: Figure) -> str:
+    title = f"[{figure.source}]({figure.url})" if figure.url else figure.source
+    return f"{title}, {figure.date}"
+
+
+def runs(root: Path) -> str:
+    """What has been run on accelerators, from the records beside the page."""
+    records = [
+        json.loads(path.read_text(encoding="utf-8"))
+        for path in sorted((root / RUNS).glob("*.json"))
+    ]
+    most = max((r["accelerators"]["count"] for r in records), default=0)
+    lines = []
+    if most == 0:
+        lines.append("**Never run on a GPU**: no such run has been recorded.")
+    elif most == 1:
+        lines.append("**Never run on 2 or more GPUs**: the largest run had one.")
+    else:
+        lines.append(f"Run on up to {most} accelerators.")
+    if records:
+        rows = [
+            [
+                record["date"],
+                f"{record['accelerators']['count']} × {record['accelerators']['name']}",
+                record["machine"],
+                f"Python {record['python']}, torch {record['torch']}",
+                _results(record["results"]),
+            ]
+            for record in records
+        ]
+        head = ["date", "accelerators", "machine", "versions", "notebooks"]
+        lines += ["", scrolling_table("Recorded runs", head, rows)]
+    return "\n".join(lines)
+
+
+def _results(results: dict[str, str]) -> str:
+    passed = [name for name, result in results.items() if result == "passed"]
+    others = [f"{n}: {r}" for n, r in results.items() if r != "passed"]
+    return "; ".join([f"{len(passed)} of {len(results)} passed", *others])
+
+
+WRITERS: dict[str, Callable[[Path], str]] = {
+    "accelerators": accelerators,
+    "nodes": nodes,
+    "links": links,
+    "models": models,
+    "sources-hardware": sources("hardware"),
+    "sources-link": sources("link"),
+    "sources-model": sources("model"),
+    "runs": runs,
+}
