@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 
 from aiinfra.tools import machine
+from aiinfra.tools.errors import UserError
 from aiinfra.tools.root import find_root
 
 OLDEST, NEWEST = (3, 11), (3, 13)
@@ -95,13 +96,25 @@ def torch() -> list[Finding]:
     """torch, and the accelerators that it can use."""
     none = Finding("accelerators", False, "none that torch can use")
     try:
+        version, devices = ask_torch()
+    except UserError as error:
+        return [Finding("torch", False, str(error)), none]
+    found = Finding("torch", True, version)
+    if not devices:
+        return [found, none]
+    listed = ", ".join(sorted(set(devices)))
+    return [found, Finding("accelerators", True, f"{len(devices)} ({listed})")]
+
+
+def ask_torch() -> tuple[str, list[str]]:
+    """torch's version, and the names of the accelerators that it can use.
+
+    Raises UserError when torch is not installed or cannot be imported.
+    """
+    try:
         importlib.metadata.version("torch")
-    except importlib.metadata.PackageNotFoundError:
-        unknown = Finding("accelerators", False, "unknown without torch")
-        return [
-            Finding("torch", False, "not installed; `make lab` installs it"),
-            unknown,
-        ]
+    except importlib.metadata.PackageNotFoundError as error:
+        raise UserError("not installed; `make lab` installs it") from error
     try:
         done = subprocess.run(
             [sys.executable, "-c", ASK_TORCH],
@@ -110,17 +123,13 @@ def torch() -> list[Finding]:
             timeout=120,
             check=False,
         )
-    except subprocess.TimeoutExpired:
-        return [Finding("torch", False, "importing it took over 120 s"), none]
+    except subprocess.TimeoutExpired as error:
+        raise UserError("importing torch took over 120 s") from error
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return [Finding("torch", False, f"cannot be imported: {last}"), none]
+        raise UserError(f"torch cannot be imported: {last}")
     version, *devices = done.stdout.strip().split("|")
-    found = Finding("torch", True, version)
-    if not devices:
-        return [found, none]
-    listed = ", ".join(sorted(set(devices)))
-    return [found, Finding("accelerators", True, f"{len(devices)} ({listed})")]
+    return version, devices
 
 
 def jupyter() -> Finding:
