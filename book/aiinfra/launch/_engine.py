@@ -101,9 +101,10 @@ class Ranks:
 
     In a notebook, the lines of a `%%ranks` cell run on every rank.
 
-    Global names are shared by all calls and cells: the latest assignment wins,
-    whether a notebook cell or the ranks made it. A copied object lives on by itself on
-    each rank; changing it in place there changes nothing here, and the other way round.
+    Global names are shared by all calls and cells. A name assigned on the ranks is
+    theirs. Any other is the notebook's: copied when first used, and again once the
+    notebook has assigned it anew. A copied object lives on by itself on each rank;
+    changing it in place there changes nothing here, and the other way round.
 
     If a call fails on ranks that have all come back from it, having begun the same
     number of collectives, they live on; otherwise they are stopped. Arguments and
@@ -162,6 +163,7 @@ class Ranks:
                         sys_path=list(sys.path),
                         cwd=os.getcwd(),
                         argv=list(sys.argv),
+                        keeps_names=not self._one_call,
                     )
                 )
             self._collect(_start.START_LIMIT_S, show=False)
@@ -203,7 +205,7 @@ class Ranks:
     def _run_cell(self, source: str, filename: str, loads: set, stores: set) -> None:
         """Run a cell's source on every rank; `loads` and `stores` are its names."""
         notebook = self._notebook
-        names = {n for n in loads if n in notebook.names and notebook.wants(n)}
+        names = {name for name in loads if notebook.wants(name)}
         # A name that the cell itself assigns may well mean something else there.
         names -= {
             n for n in names & stores if not can_send(notebook.names[n], notebook)
@@ -227,7 +229,7 @@ class Ranks:
                 "clock": self._clock,
                 "trace": self._trace is not None,
             }
-            payload = pack(call, self._notebook, names)
+            payload = self._pack(call, names)
             for rank in range(self.world_size):
                 self._new_output(rank, "err")  # told only if this call fails
             try:
@@ -248,11 +250,20 @@ class Ranks:
         finally:
             self._lock.release()
 
+    def _pack(self, call: dict[str, Any], names: set[str]) -> bytes:
+        outdated = self._notebook.outdated()
+        if outdated:
+            # If one can no longer be sent, it matters only to code that names it.
+            with contextlib.suppress(TypeError):
+                return pack(call, self._notebook, names | outdated)
+        return pack(call, self._notebook, names)
+
     def _collect(self, limit_s: float, *, show: bool = True) -> list:
         """Wait for every rank's answer. Raises RankError or RankTimeout."""
         answers: dict[int, Any] = {}
         failures: dict[int, Failure] = {}
         died: dict[int, int] = {}
+        own: set[str] = set()
         rank_of = {p.conn: rank for rank, p in enumerate(self._processes)}
         deadline = time.monotonic() + limit_s
         try:
@@ -268,11 +279,12 @@ class Ranks:
                         kind, *values = conn.recv()
                         if kind == "ready":
                             answers[rank] = None
+                            own |= values[0]
                         elif kind == "failed":
                             failures[rank] = values[0]
-                            self._notebook.assigned(values[1])
+                            own |= values[1]
                         elif kind == "result":
-                            self._notebook.assigned(values[1])
+                            own |= values[1]
                             answers[rank] = (values[0], _load(conn.recv_bytes(), rank))
                         else:
                             continue
@@ -287,6 +299,7 @@ class Ranks:
                         del rank_of[conn]
                 if failures or died:
                     deadline = min(deadline, time.monotonic() + GRACE_S)
+            self._notebook.own = own
             if failures or died:
                 raise self._failed(failures, died, bool(rank_of))
             if rank_of:

@@ -13,6 +13,7 @@ import selectors
 import signal
 import socket
 import struct
+import time
 
 PRELOAD = (
     "torch",
@@ -71,6 +72,11 @@ def main(control_fd: int) -> None:
             os.close(conn_fd)
             status_fd_of[pid] = status_fd
             _tell(status_fd, pid)
+    # The ranks see that, too, and tidy up; one that is stuck does not.
+    deadline = time.monotonic() + 2
+    while status_fd_of and time.monotonic() < deadline:
+        _reap(status_fd_of)
+        time.sleep(0.01)
     for pid in status_fd_of:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -46,34 +46,32 @@ def display_name(filename: str) -> str:
 class Notebook:
     """What live ranks have of the notebook's global names.
 
-    The latest assignment wins, in the notebook or on the ranks: a name is copied to
-    the ranks when first used there and again when the notebook has bound it to another
-    object, unless the ranks have assigned it since. Functions and classes, which have
-    no state of their own, are always sent as the notebook has them now.
+    A name that was assigned on the ranks is theirs. Any other is copied from the
+    notebook when first used and again when the notebook has bound it to another
+    object; functions and classes, which have no state of their own, every time.
     """
 
     def __init__(self):
         self.names = notebook_names()
-        self._seen: dict[str, Any] = {}  # the notebook's object at the last assignment
-        self._own: set[str] = set()  # names last assigned on the ranks
+        self._sent: dict[str, Any] = {}  # the object that was copied last
+        self.own: set[str] = set()  # names that the ranks have assigned
 
     def wants(self, name: str) -> bool:
         """Whether the ranks need the notebook's object of this name sent now."""
+        if name in self.own or name not in self.names:
+            return False
         value = self.names[name]
-        if value is not self._seen.get(name, _MISSING):
+        if isinstance(value, type | types.FunctionType):
             return True
-        return name not in self._own and isinstance(value, type | types.FunctionType)
+        return value is not self._sent.get(name, _MISSING)
+
+    def outdated(self) -> set[str]:
+        """Names that the ranks have from the notebook and that need sending again."""
+        return {name for name in self._sent if self.wants(name)}
 
     def sent(self, names: set[str]) -> None:
         """The ranks have taken these names from the notebook."""
-        self._own -= names
-        self._seen |= {name: self.names[name] for name in names}
-
-    def assigned(self, names: set[str]) -> None:
-        """The ranks have assigned these names."""
-        for name in names - self._own:
-            self._seen[name] = self.names.get(name, _MISSING)
-        self._own |= names
+        self._sent |= {name: self.names[name] for name in names}
 
 
 class _Pickler(cloudpickle.Pickler):

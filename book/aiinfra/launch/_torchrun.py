@@ -5,6 +5,7 @@ They start this script once per rank and say in the environment which rank it is
 
 import atexit
 import os
+import pickle
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -19,6 +20,13 @@ from aiinfra.launch import _start, _worker
 def active() -> bool:
     """Whether launching means running as the rank that this process is already."""
     return _start.started_as_rank() and not _worker.is_rank
+
+
+def _dumps(value: Any) -> bytes:
+    try:  # all ranks run the same script: its classes have the same names everywhere
+        return pickle.dumps(value)
+    except (pickle.PicklingError, AttributeError):
+        return cloudpickle.dumps(value)  # lambdas and classes within functions
 
 
 def run(
@@ -63,9 +71,8 @@ def run(
     finally:
         _worker.is_rank = False
     answers: list = [None] * world_size
-    # As bytes, because the group's own pickling cannot take classes of the script.
-    dist.all_gather_object(answers, cloudpickle.dumps((value, events)))
-    answers = [cloudpickle.loads(answer) for answer in answers]
+    dist.all_gather_object(answers, _dumps((value, events)))
+    answers = [pickle.loads(answer) for answer in answers]
     if trace is not None:
         trace.extend(e for _, events in answers for e in events)
     return [value for value, _ in answers]

@@ -6,6 +6,7 @@ import ctypes
 import os
 import queue
 import random
+import shutil
 import sys
 import threading
 import traceback
@@ -36,6 +37,7 @@ class Setup:
     sys_path: list[str]
     cwd: str
     argv: list[str]
+    keeps_names: bool  # it will run `%%ranks` cells
 
 
 @dataclass
@@ -61,18 +63,27 @@ def main(conn_fd: int) -> int:
     inbox: queue.SimpleQueue = queue.SimpleQueue()
     reply = _Reply(conn)
     listener = threading.Thread(
-        target=_listen, args=(conn, inbox, reply), name="launcher", daemon=True
+        target=_listen,
+        args=(conn, inbox, reply, setup.directory),
+        name="launcher",
+        daemon=True,
     )
     listener.start()
     namespace = _new_main()
     try:
         _join_group(setup)
-        namespace |= _seeds(setup)
     except Exception as error:
         reply.send("failed", _failure(error), set())
         return 1
-    reply.send("ready")
-    foreign: dict[str, Any] = dict(namespace)  # names that no cell here assigned
+    # What the namespace holds that code here has not assigned.
+    foreign: dict[str, Any] = {"device": device}
+    namespace |= foreign
+    if setup.keeps_names:
+        # Not foreign, so that a variable `rank` of the notebook cannot replace it.
+        namespace.update(
+            rank=setup.rank, world_size=setup.world_size, torch=torch, dist=dist
+        )
+    reply.send("ready", _own(namespace, foreign))
     while (payload := inbox.get()) is not None:
         try:
             _run(payload, namespace, foreign, setup, reply)
@@ -97,7 +108,9 @@ class _Reply:
                 self._conn.send_bytes(payload)
 
 
-def _listen(conn: Connection, inbox: queue.SimpleQueue, reply: _Reply) -> None:
+def _listen(
+    conn: Connection, inbox: queue.SimpleQueue, reply: _Reply, directory: str
+) -> None:
     try:
         while True:
             kind = conn.recv()
@@ -107,8 +120,9 @@ def _listen(conn: Connection, inbox: queue.SimpleQueue, reply: _Reply) -> None:
                 reply.send("report", _hang.report(threading.main_thread()))
             elif kind == "stop":
                 inbox.put(None)
-    except (EOFError, OSError):
-        os._exit(1)  # the launcher is gone: nobody needs this rank any more
+    except (EOFError, OSError):  # the launcher is gone
+        shutil.rmtree(directory, ignore_errors=True)
+        os._exit(1)
 
 
 def _take_over(setup: Setup) -> None:
@@ -135,17 +149,6 @@ def _new_main() -> dict[str, Any]:
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module
     return module.__dict__
-
-
-def _seeds(setup: Setup) -> dict[str, Any]:
-    """The names that every `%%ranks` cell has."""
-    return {
-        "rank": setup.rank,
-        "world_size": setup.world_size,
-        "torch": torch,
-        "dist": dist,
-        "device": device,
-    }
 
 
 def _join_group(setup: Setup) -> None:
