@@ -22,6 +22,8 @@ import traitlets
 
 from aiinfra import plot
 
+from . import _draw as d
+
 JS = Path(__file__).parent / "js"
 
 # What one figure may add to a page, picture and data together. A page's own budget is
@@ -30,6 +32,10 @@ LIMIT_BYTES = 200_000
 
 # The width the static picture is drawn for, in px; a page's column is about this wide.
 STATIC_WIDTH = 680
+
+# A printed page shows every frame or step of a figure up to this many, else the one
+# it was left in.
+PRINTED_FRAMES = 8
 
 COLOURS = list(plot.RANK_COLOURS)
 
@@ -72,6 +78,18 @@ def check_texts(values: Any, what: str) -> list[str]:
     return texts
 
 
+def sheet(scenes: list[str], heights: list[float], columns: int, alt: str) -> str:
+    """Several pictures on one, for paper: row by row in equal columns."""
+    width = (STATIC_WIDTH - 40 * (columns - 1)) / columns
+    parts, y = [], 0.0
+    for first in range(0, len(scenes), columns):
+        for i, scene in enumerate(scenes[first : first + columns]):
+            x = d.fixed(i * (width + 40))
+            parts.append(scene.replace("<svg ", f'<svg x="{x}" y="{d.fixed(y)}" ', 1))
+        y += max(heights[first : first + columns]) + 24
+    return d.picture(STATIC_WIDTH, y - 24, alt, alt, parts)
+
+
 class Figure(anywidget.AnyWidget):
     """A moving figure; the subclasses are Sweep, Timeline and Holds."""
 
@@ -98,6 +116,10 @@ class Figure(anywidget.AnyWidget):
     def svg(self) -> str:
         """The static picture of the present state."""
         raise NotImplementedError
+
+    def print_svg(self) -> str:
+        """The picture for paper, where nothing moves: all frames, if they are few."""
+        return self.svg()
 
     def summary(self) -> str:
         """The present state in words, as a screen reader hears it."""
@@ -129,6 +151,5 @@ class Figure(anywidget.AnyWidget):
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict, dict]:
         data, metadata = super()._repr_mimebundle_(**kwargs)
         data = dict(data, **{"text/plain": repr(self), "text/html": self._html()})
-        # As a file of its own the SVG has no page to take its text colour from.
-        data["image/svg+xml"] = self.svg()
+        data["image/svg+xml"] = self.print_svg()
         return data, metadata

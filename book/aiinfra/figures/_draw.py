@@ -125,11 +125,11 @@ def text_width(text: str, size: float = 12) -> float:
         if char in "iljtfrI.,:;'|!()[] -–·":
             em += 0.36
         elif char in "mwMW%@—→":
-            em += 0.92
+            em += 0.96
         elif char.isascii() and (char.isupper() or char.isdigit()):
             em += 0.64
         else:
-            em += 0.57
+            em += 0.6
     return em * size
 
 

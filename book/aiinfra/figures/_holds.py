@@ -9,7 +9,16 @@ from typing import Any, ClassVar
 import traitlets
 
 from . import _draw as d
-from ._base import COLOURS, STATIC_WIDTH, Figure, check_alt, check_texts, module
+from ._base import (
+    COLOURS,
+    PRINTED_FRAMES,
+    STATIC_WIDTH,
+    Figure,
+    check_alt,
+    check_texts,
+    module,
+    sheet,
+)
 
 
 def _cell_text(data: dict[str, Any], cell: Any) -> str:
@@ -50,7 +59,7 @@ def layout(data: dict[str, Any], width: float, still: bool, step: int) -> dict:
     if legend:
         y += 20 + 8
     columns, sources = len(data["columns"]), len(data["sources"])
-    left = math.ceil(max(d.text_width(name, 12) for name in data["rows"])) + 12
+    left = math.ceil(max(d.text_width(name, 12) for name in data["rows"])) + 16
     pitch = math.floor(min((width - left) / columns, 148))
     gap = math.floor(min(36, max(9, pitch * 0.26)))
     cell = pitch - gap
@@ -108,7 +117,7 @@ def arrow(box: dict[str, Any], message: Sequence[int]) -> dict[str, Any]:
         return {"points": [x0, y0, x0 - bend, y0, x1 + bend, y1, x1, y1], "head": 1}
     # Same column: an arc in the gap to the right, wider the farther it goes.
     far = min(1, (abs(to_row - row) - 1) / 2)
-    bend = gap * (0.75 + 0.5 * far)
+    bend = gap * (0.7 + 0.3 * far)
     x0, x1 = x(column) + cell, x(column) + cell + 1
     return {"points": [x0, y0, x0 + bend, y0, x1 + bend, y1, x1, y1], "head": 1}
 
@@ -150,7 +159,7 @@ def scene(data: dict[str, Any], step: int, cell: int, width: float, still: bool)
     """The whole picture as SVG text; ``still`` adds what the controls would say."""
     box = layout(data, width, still, step)
     parts = []
-    muted = ' opacity="0.75"'
+    muted = ' fill-opacity="0.75"'
     for i, text in enumerate(box["lines"]):
         parts.append(d.label(0, 13 + 18 * i, text, 13))
     for i, (x, y) in enumerate(box["legend"]):
@@ -232,6 +241,15 @@ class Holds(Figure):
 
     def svg(self) -> str:
         return scene(self.data, self.step, self.cell, STATIC_WIDTH, True)
+
+    def print_svg(self) -> str:
+        steps = range(len(self.data["steps"]))
+        if not 1 < len(steps) <= PRINTED_FRAMES:
+            return self.svg()
+        width = (STATIC_WIDTH - 40) / 2
+        scenes = [scene(self.data, i, -1, width, True) for i in steps]
+        heights = [layout(self.data, width, True, i)["height"] for i in steps]
+        return sheet(scenes, heights, 2, self.data["alt"])
 
     def summary(self) -> str:
         return _summary(self.data, self.step, self.cell)

@@ -16,6 +16,10 @@ from ._base import COLOURS, STATIC_WIDTH, Figure, check_alt, check_texts, module
 from ._base import split_unit as _split
 
 DASHES = ["", "7 4", "2 3", "10 3 2 3", "12 5", "5 2 1 2 1 2"]
+# Keeps a text legible where a curve runs behind it.
+_HALO = (
+    ' style="paint-order:stroke;stroke:var(--aifig-bg,transparent);stroke-width:3px"'
+)
 _GAP = -32768  # int16 code of "no value"
 
 
@@ -133,7 +137,9 @@ def scene(
         setting = d.shorten(_setting(data, k, k2), width, 13)
         parts.append(d.label(0, 13, setting, 13, "start", ' font-weight="600"'))
     at_text = f"at {_at(data, at)}"
-    parts.append(d.label(0, box["top"] + 13, at_text, 12, "start", ' opacity="0.75"'))
+    parts.append(
+        d.label(0, box["top"] + 13, at_text, 12, "start", ' fill-opacity="0.75"')
+    )
     for i, name in enumerate(data["labels"]):
         x = (i % box["columns"]) * box["column"]
         y = box["legend"] + (i // box["columns"]) * 20 + 13
@@ -147,7 +153,7 @@ def scene(
         parts.append(d.label(x + 34, y, d.shorten(name, room, 13), 13))
         end = min(x + box["column"] - 18, width)
         parts.append(d.label(end, y, value, 13, "end", ' font-weight="600"'))
-    muted = ' opacity="0.75"'
+    muted = ' fill-opacity="0.75"'
     y_text = d.with_unit(data["y_name"], data["y_unit"] and f"({data['y_unit']})")
     parts.append(d.label(0, box["y_name"], y_text, 11, "start", muted))
     for value, text in box["y_ticks"]:
@@ -170,10 +176,9 @@ def scene(
         y = top - 5 - row * 15
         parts.append(d.line(x, y - 9, x, bottom, dotted))
         parts.append(d.label(start, y, name, 11, "start", muted))
-    for name, value in data["y_marks"]:
+    for _, value in data["y_marks"]:
         y = d.position(value, low, high, bottom, top, data["log_y"])
         parts.append(d.line(left, y, right, y, dotted))
-        parts.append(d.label(right, y - 5, name, 11, "end", muted + ' class="halo"'))
     # A nested svg clips the curves to the plot without needing an id.
     parts.append(
         f'<svg x="{d.fixed(left)}" y="{d.fixed(top)}" width="{d.fixed(right - left)}"'
@@ -186,6 +191,9 @@ def scene(
             f' stroke-dasharray="{data["dashes"][i]}" stroke-linejoin="round"/>'
         )
     parts.append("</svg>")
+    for name, value in data["y_marks"]:
+        y = d.position(value, low, high, bottom, top, data["log_y"])
+        parts.append(d.label(right, y - 5, name, 11, "end", muted + _HALO))
     x = d.position(data["x"][at], x_low, x_high, left, right, data["log_x"])
     parts.append(d.line(x, top, x, bottom, ' stroke-opacity="0.7"'))
     for i in range(len(data["labels"])):

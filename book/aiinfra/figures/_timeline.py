@@ -11,7 +11,15 @@ import traitlets
 from aiinfra.plot import PALETTE
 
 from . import _draw as d
-from ._base import STATIC_WIDTH, Figure, check_alt, check_texts, module
+from ._base import (
+    PRINTED_FRAMES,
+    STATIC_WIDTH,
+    Figure,
+    check_alt,
+    check_texts,
+    module,
+    sheet,
+)
 
 # Kind of event -> (word in the legend, colour, pattern). Patterns tell kinds apart
 # without colour.
@@ -44,7 +52,8 @@ def _event_text(data: dict[str, Any], event: Sequence[Any]) -> str:
 
 def _summary(data: dict[str, Any], frame: int, event: int) -> str:
     shown = data["frames"][frame]
-    text = f"{shown['label']}: {_time(data, shown['total_s'])} in all."
+    label = f"{shown['label']}: " if shown["label"] else ""
+    text = f"{label}{_time(data, shown['total_s'])} in all."
     if event >= 0:
         text += f" {_event_text(data, shown['events'][event])}."
     return text
@@ -60,7 +69,7 @@ def layout(data: dict[str, Any], width: float, still: bool) -> dict[str, Any]:
         lane_width = 0
     left = lane_width if narrow else rank_width + lane_width
     right = width - 2
-    top = 24 if still else 0
+    top = 24 if still and data["frames"][0]["label"] else 0
     legend, x = [], 0.0
     y = top
     for _, word, _, _ in data["kinds"]:
@@ -116,7 +125,7 @@ def bar(
             ' stroke-dasharray="3 2"'
         )
         parts = [d.rect(x + 0.5, y + 0.5, max(w - 1, 0.5), h - 1, shape)]
-        ink = ' opacity="0.75"'
+        ink = ' fill-opacity="0.75"'
     else:
         parts = [d.rect(x, y, w, h, f' fill="{colour}"')]
         ink = ' fill="#fff"' if pattern == "solid" else ' fill="#000"'
@@ -169,7 +178,7 @@ def scene(
         return d.position(seconds, 0, data["end_s"], left, right, False)
 
     parts = []
-    muted = ' opacity="0.75"'
+    muted = ' fill-opacity="0.75"'
     if still:
         title = d.shorten(shown["label"], width, 13)
         parts.append(d.label(0, 13, title, 13, "start", ' font-weight="600"'))
@@ -264,6 +273,16 @@ class Timeline(Figure):
             self.data, self.frame, self._event(), self.time_s, STATIC_WIDTH, True
         )
 
+    def print_svg(self) -> str:
+        frames = self.data["frames"]
+        if not 1 < len(frames) <= PRINTED_FRAMES:
+            return self.svg()
+        height = layout(self.data, STATIC_WIDTH, True)["height"]
+        scenes = [
+            scene(self.data, i, -1, 0.0, STATIC_WIDTH, True) for i in range(len(frames))
+        ]
+        return sheet(scenes, [height] * len(frames), 1, self.data["alt"])
+
     def summary(self) -> str:
         return _summary(self.data, self.frame, self._event())
 
@@ -349,7 +368,7 @@ def timeline(
             ``rank, lane, name, start_s, end_s, kind`` or tuples in that order (times
             in s). The known kinds are compute, comm, wait and span; up to three more
             get their own colour and pattern.
-        labels: one text per frame; "frame 1" ... if None.
+        labels: one text per frame; "frame 1" ... if None (a single frame needs none).
         name: what the frames are, written beside the slider: "version".
         x_label: what the time is, without unit: "virtual time". The unit (s, ms, µs
             or ns) follows from the longest frame.
@@ -364,9 +383,12 @@ def timeline(
     """
     alt = check_alt(alt)
     lists = [_events(f, i + 1) for i, f in enumerate(_frames_of(frames))]
-    if labels is None:
-        labels = [f"frame {i + 1}" for i in range(len(lists))]
-    texts = check_texts(labels, "labels")
+    if labels is not None:
+        texts = check_texts(labels, "labels")
+    elif len(lists) == 1:
+        texts = [""]  # a single frame needs no label
+    else:
+        texts = [f"frame {i + 1}" for i in range(len(lists))]
     if len(texts) != len(lists):
         raise ValueError(f"{len(texts)} labels for {len(lists)} frames")
     kinds = sorted({e[5] for events in lists for e in events})

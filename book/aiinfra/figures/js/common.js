@@ -93,9 +93,9 @@ export function textWidth(text, size = 12) {
   let em = 0;
   for (const char of text) {
     if ("iljtfrI.,:;'|!()[] -–·".includes(char)) em += 0.36;
-    else if ("mwMW%@—→".includes(char)) em += 0.92;
+    else if ("mwMW%@—→".includes(char)) em += 0.96;
     else if (/[A-Z0-9]/.test(char)) em += 0.64;
-    else em += 0.57;
+    else em += 0.6;
   }
   return em * size;
 }
@@ -158,11 +158,26 @@ const STYLE = `
 .aifig-range { flex: 1 1 220px; max-width: 460px; display: grid; align-items: center;
   grid-template-columns: auto minmax(60px, 1fr) auto; gap: 0 10px; margin: 0;
   font-weight: 400; }
-.aifig-range input { width: 100%; min-width: 0; height: 28px; margin: 0;
-  accent-color: var(--aifig-accent); cursor: pointer; touch-action: pan-y; }
+.aifig-range input { appearance: none; width: 100%; min-width: 0; height: 28px;
+  margin: 0; background: none; cursor: pointer; touch-action: pan-y;
+  border-radius: 6px; }
+.aifig-range input::-webkit-slider-runnable-track { height: 4px; border-radius: 2px;
+  background: linear-gradient(to right, var(--aifig-accent) var(--filled),
+    var(--aifig-line) var(--filled)); }
+.aifig-range input::-moz-range-track { height: 4px; border-radius: 2px;
+  background: var(--aifig-line); }
+.aifig-range input::-moz-range-progress { height: 4px; border-radius: 2px;
+  background: var(--aifig-accent); }
+.aifig-range input::-webkit-slider-thumb { appearance: none; width: 18px; height: 18px;
+  margin-top: -7px; border-radius: 50%; background: var(--aifig-accent);
+  border: 3px solid var(--aifig-bg); box-shadow: 0 0 0 1px var(--aifig-line); }
+.aifig-range input::-moz-range-thumb { width: 12px; height: 12px; border-radius: 50%;
+  background: var(--aifig-accent); border: 3px solid var(--aifig-bg);
+  box-shadow: 0 0 0 1px var(--aifig-line); }
 .aifig-range output { font-weight: 600; padding: 0; margin: 0; white-space: nowrap; }
-.aifig-long { max-width: none; grid-template-columns: auto minmax(60px, 460px); }
-.aifig-long output { grid-column: 1 / -1; white-space: normal; }
+.aifig-long { max-width: none; display: flex; flex-wrap: wrap; }
+.aifig-long input { flex: 1 1 80px; max-width: 400px; }
+.aifig-long output { flex: 1 0 100%; white-space: normal; }
 .aifig-muted { opacity: .75; font-size: 12px; }
 .aifig-buttons { display: flex; gap: 6px; }
 .aifig button { font: inherit; line-height: 1; color: inherit; cursor: pointer;
@@ -178,10 +193,10 @@ const STYLE = `
 .aifig :is(button, input, .aifig-probe):focus-visible {
   outline: 2px solid var(--aifig-accent); }
 .aifig-note { min-height: 1.45em; margin: 8px 0 0; }
-.aifig-note b { font-weight: 600; }
+.aifig-caption { margin: 0 0 10px; max-width: 72ch; display: grid; }
+.aifig-caption > * { grid-area: 1 / 1; }
 .aifig-quiet { position: absolute; width: 1px; height: 1px; overflow: hidden;
   clip-path: inset(50%); white-space: nowrap; }
-.aifig .halo { paint-order: stroke; stroke: var(--aifig-bg); stroke-width: 3px; }
 @media print { .aifig-controls { display: none; } }
 html[data-theme=dark] .bd-content div.cell_output
   .text_html:has(.bookfig):not(:has(table.dataframe)) {
@@ -240,7 +255,7 @@ export function slider(name, texts, set) {
     step: 1,
     oninput: () => set(Number(input.value)),
   });
-  const output = h("output");
+  const output = h("output", { "aria-hidden": "true" }); // it is aria-valuetext
   // The widest text reserves the room, so that the slider keeps its length; long texts
   // get a line of their own.
   const widest = Math.ceil(Math.max(...texts.map((text) => textWidth(text, 13))));
@@ -255,6 +270,7 @@ export function slider(name, texts, set) {
   );
   const update = (i) => {
     input.value = i;
+    element.style.setProperty("--filled", `${(100 * i) / Math.max(1, texts.length - 1)}%`);
     input.setAttribute("aria-valuetext", texts[i]);
     output.textContent = texts[i];
   };
@@ -323,6 +339,19 @@ export function speaker(element) {
     if (!first) timer = setTimeout(() => (element.textContent = text), 500);
     first = false;
   };
+}
+
+/** Sliders one below the other start and end at the same places. */
+export function align(sliders) {
+  for (const part of ["span", "output"]) {
+    const elements = sliders.map((s) => s.element.querySelector(part));
+    const widths = elements.map((element) =>
+      part === "span"
+        ? Math.ceil(textWidth(element.textContent, 13))
+        : parseInt(element.style.minWidth, 10) || 0,
+    );
+    for (const element of elements) element.style.minWidth = `${Math.max(...widths)}px`;
+  }
 }
 
 /** Puts the probe over a rectangle of the picture. */

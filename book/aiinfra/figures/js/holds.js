@@ -43,7 +43,7 @@ export function layout(data, width, still, step) {
   if (legend.length) y += 20 + 8;
   const columns = data.columns.length;
   const sources = data.sources.length;
-  const left = Math.ceil(Math.max(...data.rows.map((name) => textWidth(name, 12)))) + 12;
+  const left = Math.ceil(Math.max(...data.rows.map((name) => textWidth(name, 12)))) + 16;
   const pitch = Math.floor(Math.min((width - left) / columns, 148));
   const gap = Math.floor(Math.min(36, Math.max(9, pitch * 0.26)));
   const cell = pitch - gap;
@@ -83,7 +83,7 @@ export function arrow(box, [row, column, toRow, toColumn]) {
   }
   // Same column: an arc in the gap to the right, wider the farther it goes.
   const far = Math.min(1, (Math.abs(toRow - row) - 1) / 2);
-  const bend = gap * (0.75 + 0.5 * far);
+  const bend = gap * (0.7 + 0.3 * far);
   const x0 = x(column) + cell;
   const x1 = x(column) + cell + 1;
   return { points: [x0, y0, x0 + bend, y0, x1 + bend, y1, x1, y1], head: 1 };
@@ -130,7 +130,7 @@ export function along([x0, y0, xa, ya, xb, yb, x1, y1], t) {
 export function scene(data, step, cell, width, still, travelled = 1) {
   const box = layout(data, width, still, step);
   const parts = [];
-  const muted = ' opacity="0.75"';
+  const muted = ' fill-opacity="0.75"';
   box.lines.forEach((text, i) => parts.push(label(0, 13 + 18 * i, text, 13)));
   box.legend.forEach(([x, y], i) => {
     if (i === 0) parts.push(label(0, y, data.legend, 12, "start", muted));
@@ -256,10 +256,12 @@ function render({ model, el }) {
     h("div", { class: "aifig-buttons" }, play.element, previous.element, next.element),
     chooser.element,
   );
-  const caption = h("div");
-  const read = h("div", { class: "aifig-muted" });
-  parts.note.append(caption, read);
-  // The tallest caption reserves the room, so that the page doesn't jump.
+  // All captions share one place, the tallest sets its height: the page doesn't jump.
+  const captions = data.captions.map((text) => h("div", {}, text));
+  const read = h("div", { class: "aifig-note aifig-muted" });
+  parts.note.replaceWith(read);
+  parts.note.append(...captions);
+  parts.note.classList.add("aifig-caption");
   parts.root.insertBefore(parts.note, parts.stage);
 
   let box;
@@ -288,7 +290,9 @@ function render({ model, el }) {
       h: rows * box.stepY - 16,
     });
     const text = cell >= 0 ? readCell(data, step, cell) : "";
-    caption.textContent = data.captions[step];
+    captions.forEach((caption, i) => {
+      caption.style.visibility = i === step ? "visible" : "hidden";
+    });
     read.textContent = text || "Point at a cell, or press an arrow key on the grid.";
     parts.probe.setAttribute("aria-label", "Read the cells");
     parts.probe.setAttribute("aria-valuemin", 0);

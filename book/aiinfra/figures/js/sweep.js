@@ -1,11 +1,14 @@
 // Curves over x that sliders move. The table was computed in Python; _sweep.py draws the
 // same picture, so a change here is a change there.
 import {
-  fixed, frame, label, line, linearTicks, logTicks, num, picture, place,
+  align, fixed, frame, label, line, linearTicks, logTicks, num, picture, place,
   pointer, position, reading, redraw, shorten, slider, speaker, textWidth, withUnit,
 } from "./common.js";
 
 const GAP = -32768;
+// Keeps a text legible where a curve runs behind it.
+const HALO =
+  ' style="paint-order:stroke;stroke:var(--aifig-bg,transparent);stroke-width:3px"';
 const decoded = new WeakMap();
 
 export function decode(data) {
@@ -119,7 +122,7 @@ export function scene(data, k, k2, at, width, still) {
     const text = shorten(setting(data, k, k2), width, 13);
     parts.push(label(0, 13, text, 13, "start", ' font-weight="600"'));
   }
-  const muted = ' opacity="0.75"';
+  const muted = ' fill-opacity="0.75"';
   parts.push(label(0, box.top + 13, `at ${atText(data, at)}`, 12, "start", muted));
   data.labels.forEach((name, i) => {
     const x = (i % box.columns) * box.column;
@@ -159,10 +162,9 @@ export function scene(data, k, k2, at, width, still) {
     parts.push(line(x, y - 9, x, bottom, dotted));
     parts.push(label(start, y, name, 11, "start", muted));
   });
-  for (const [name, value] of data.y_marks) {
+  for (const [, value] of data.y_marks) {
     const y = position(value, low, high, bottom, top, data.log_y);
     parts.push(line(left, y, right, y, dotted));
-    parts.push(label(right, y - 5, name, 11, "end", `${muted} class="halo"`));
   }
   // A nested svg clips the curves to the plot without needing an id.
   parts.push(
@@ -177,6 +179,10 @@ export function scene(data, k, k2, at, width, still) {
     ),
   );
   parts.push("</svg>");
+  for (const [name, value] of data.y_marks) {
+    const y = position(value, low, high, bottom, top, data.log_y);
+    parts.push(label(right, y - 5, name, 11, "end", muted + HALO));
+  }
   const x = position(data.x[at], xLow, xHigh, left, right, data.log_x);
   parts.push(line(x, top, x, bottom, ' stroke-opacity="0.7"'));
   values.forEach((row, i) => {
@@ -206,6 +212,7 @@ function render({ model, el }) {
     slider(s.name, s.texts, (k) => set(["k", "k2"][i], k)),
   );
   parts.controls.append(...sliders.map((s) => s.element));
+  if (sliders.length > 1) align(sliders);
   parts.note.remove();
 
   const last = data.x.length - 1;

@@ -17,7 +17,8 @@ function eventText(data, [row, , name, start, end, kind]) {
 
 export function summary(data, frameAt, event) {
   const shown = data.frames[frameAt];
-  const text = `${shown.label}: ${time(data, shown.total_s)} in all.`;
+  const name = shown.label ? `${shown.label}: ` : "";
+  const text = `${name}${time(data, shown.total_s)} in all.`;
   return event >= 0 ? `${text} ${eventText(data, shown.events[event])}.` : text;
 }
 
@@ -31,7 +32,7 @@ export function layout(data, width, still) {
   const right = width - 2;
   const legend = [];
   let x = 0;
-  let y = still ? 24 : 0;
+  let y = still && data.frames[0].label ? 24 : 0;
   for (const [, word] of data.kinds) {
     const wide = 28 + textWidth(word, 12) + 16;
     if (x && x + wide - 16 > width) {
@@ -76,7 +77,7 @@ function bar(x, y, w, height, colour, pattern, name) {
       ` fill="${colour}" fill-opacity="0.12" stroke="${colour}"` +
       ' stroke-dasharray="3 2"';
     parts = rect(x + 0.5, y + 0.5, Math.max(w - 1, 0.5), height - 1, shape);
-    ink = ' opacity="0.75"';
+    ink = ' fill-opacity="0.75"';
   } else parts = rect(x, y, w, height, ` fill="${colour}"`);
   let path = "";
   const gap = 6;
@@ -107,7 +108,7 @@ export function scene(data, frameAt, event, timeS, width, still) {
   const { left, right, plotTop: top, bottom } = box;
   const at = (seconds) => position(seconds, 0, data.end_s, left, right, false);
   const parts = [];
-  const muted = ' opacity="0.75"';
+  const muted = ' fill-opacity="0.75"';
   const bold = ' font-weight="600"';
   if (still) parts.push(label(0, 13, shorten(shown.label, width, 13), 13, "start", bold));
   data.kinds.forEach(([, word, colour, pattern], i) => {
@@ -210,7 +211,7 @@ function render({ model, el }) {
     return [at, event < data.frames[at].events.length ? event : -1, model.get("time_s")];
   };
   const go = (to) =>
-    set({ event: -1, time_s: 0, frame: Math.min(last, Math.max(0, to)) });
+    set({ event: -1, frame: Math.min(last, Math.max(0, to)) });
   const chooser = slider(data.slider, data.frames.map((f) => f.label), go);
   const previous = button("previous", `Previous ${data.slider}`, () =>
     go(model.get("frame") - 1),
@@ -221,8 +222,7 @@ function render({ model, el }) {
       h("div", { class: "aifig-buttons" }, previous.element, next.element),
       chooser.element,
     );
-  else if (!/^frame \d+$/.test(data.frames[0].label))
-    parts.controls.append(h("b", {}, data.frames[0].label));
+  else if (data.frames[0].label) parts.controls.append(h("b", {}, data.frames[0].label));
   else parts.controls.remove();
 
   let box;
