@@ -7,7 +7,7 @@ import nbformat
 
 from aiinfra.tools import notebook
 from aiinfra.tools.check.problem import Problem
-from aiinfra.tools.check.tree import cells_of
+from aiinfra.tools.check.tree import cells_of, read_notebook
 from aiinfra.tools.root import nearest, notebooks, relative
 
 TAGS = {
@@ -35,17 +35,21 @@ def check(root: Path) -> list[Problem]:
 
 def flaws(root: Path, path: Path) -> list[tuple[int, str]]:
     """(line, message) for each flaw of one notebook."""
+    raw = read_notebook(path)
+    version = (raw.get("nbformat"), raw.get("nbformat_minor"))
     try:
-        nb = nbformat.read(path, as_version=nbformat.NO_CONVERT)
-        nbformat.validate(nb)
+        nbformat.validate(raw)
     except Exception as error:  # whatever is wrong with it
-        return [(1, f"no valid notebook: {notebook.first_line(error)}")]
+        return [
+            (1, f"no valid notebook: {notebook.first_line(error)} (format {version})")
+        ]
     found = []
-    if (nb.nbformat, nb.get("nbformat_minor")) != (4, 5):
-        found.append((1, f"format {nb.nbformat}.{nb.nbformat_minor}, expected 4.5"))
-    if nb.metadata.get("kernelspec", {}).get("name") != "python3":
+    if version != (4, 5):
+        found.append((1, f"format {version[0]}.{version[1]}, expected 4.5"))
+    metadata = raw.get("metadata", {})
+    if metadata.get("kernelspec", {}).get("name") != "python3":
         found.append((1, "kernel is not python3"))
-    if "widgets" in nb.metadata:
+    if "widgets" in metadata:
         found.append((1, "holds widget state; run `aiinfra execute`"))
     for cell in cells_of(root, path):
         if not ID.fullmatch(cell.id) or RANDOM_ID.fullmatch(cell.id):

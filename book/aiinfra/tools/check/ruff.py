@@ -1,6 +1,7 @@
 """Code, in files and in notebooks, is formatted and linted by ruff."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -38,13 +39,24 @@ def linted(root: Path) -> list[Problem]:
 
 
 def formatted(root: Path) -> list[Problem]:
-    """Files that `ruff format` would change."""
-    done = run(root, "format", "--check", "--no-cache", ".")
-    return [
-        Problem(line.removeprefix("Would reformat: ").strip(), 1, "run `ruff format`")
-        for line in done.stdout.splitlines()
-        if line.startswith("Would reformat: ")
-    ]
+    """What `ruff format` would change, file by file and cell by cell.
+
+    Read off the diff, whose form is older than ruff and will outlive its messages.
+    """
+    done = run(root, "format", "--diff", "--no-cache", ".")
+    problems = []
+    # A cell that stays as it is has a head too, and no hunk.
+    heads = r"^--- (.+?)(?::cell (\d+))?\n\+\+\+ .*\n@@"
+    for found in re.finditer(heads, done.stdout, re.MULTILINE):
+        path, cell_number, at, message = found[1], found[2], 1, "run `ruff format`"
+        if cell_number:
+            cell = cells_of(root, root / path)[int(cell_number) - 1]
+            at, message = cell.line, f"cell {cell.id}: {message}"
+        problems.append(Problem(path, at, message))
+    if done.returncode and not problems:
+        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        problems.append(Problem("pyproject.toml", 1, f"ruff format failed: {last}"))
+    return problems
 
 
 def run(root: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -37,6 +37,10 @@ def check(root: Path) -> list[Problem]:
         problems.append(Problem(TOC, at, f"{entry} {message}"))
 
     present = pages(root)
+    for page in markdown_pages(root):
+        if page.with_suffix(".ipynb").exists():
+            message = "is a page and a notebook of one name; keep one"
+            problems.append(Problem(relative(root, page), 1, message))
     for entry in sorted({entry for entry in listed if listed.count(entry) > 1}):
         tell(entry, "is listed twice")
     for entry in dict.fromkeys(listed):
@@ -52,8 +56,6 @@ def check(root: Path) -> list[Problem]:
                 "expected index or NN-name in lower case with hyphens: it is a URL"
             )
             problems.append(Problem(name, 1, message))
-        if path.suffix == ".md" and path.with_suffix(".ipynb").exists():
-            problems.append(Problem(name, 1, "is a page and a notebook; keep one"))
     order = [entry.split("/")[0] for entry in listed if entry[:2].isdigit()]
     for before, after in pairwise(order):
         if after < before:
