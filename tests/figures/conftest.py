@@ -27,7 +27,8 @@ body {{ margin: 16px; font: 16px system-ui; --pst-color-background: #fff; }}
 html[data-theme=dark] body {{ background: #14181e; color: #ced6dd;
   --pst-color-background: #14181e; --pst-color-primary: #3fb1c5; }}
 </style></head><body><main><h1>Figures</h1>{body}</main>
-<script type="module" src="figures/host.js"></script></body></html>"""
+{host}</body></html>"""
+HOST = '<script type="module" src="figures/host.js"></script>'
 
 
 @pytest.fixture(scope="session")
@@ -57,10 +58,10 @@ def site(tmp_path_factory):
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
 
-    def write(name: str, *figures, attributes: str = "") -> str:
+    def write(name: str, *figures, attributes: str = "", host: bool = True) -> str:
         # As Jupyter Book does: the output of the cell, as it is in the notebook.
         body = "".join(f"<p>Text.</p>{f._html()}" for f in figures)
-        html = PAGE.format(attributes=attributes, body=body)
+        html = PAGE.format(attributes=attributes, body=body, host=HOST if host else "")
         (root / f"{name}.html").write_text(html, encoding="utf-8")
         return f"http://127.0.0.1:{server.server_port}/{name}.html"
 
@@ -75,7 +76,7 @@ def visit(chromium, site):
     """visit(*figures, ...) opens a page with the figures and waits until they live."""
     contexts = []
 
-    def open_page(*figures, attributes="", live=True, width=800, **options):
+    def open_page(*figures, attributes="", live=True, host=True, width=800, **options):
         context = chromium.new_context(
             viewport={"width": width, "height": 800}, **options
         )
@@ -84,7 +85,10 @@ def visit(chromium, site):
         page.set_default_timeout(15_000)
         page.errors = []
         page.on("pageerror", lambda error: page.errors.append(str(error)))
-        page.goto(site(f"page{len(contexts)}", *figures, attributes=attributes))
+        address = site(
+            f"page{len(contexts)}", *figures, attributes=attributes, host=host
+        )
+        page.goto(address)
         if live:
             for i in range(len(figures)):
                 figure = page.locator(".bookfig").nth(i)

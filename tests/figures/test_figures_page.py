@@ -271,7 +271,7 @@ def test_axe_finds_nothing(visit, theme, live):
         *[make() for make in ALL],
         attributes=f"data-theme={theme}",
         live=live,
-        java_script_enabled=True,
+        host=live,
     )
     found = axe.Axe().run(page).response["violations"]
     assert [(v["id"], [n["html"][:120] for n in v["nodes"]]) for v in found] == []
