@@ -70,10 +70,17 @@ def test_prose_that_contradicts_the_registry_is_refused(text, message):
         # Said on purpose.
         "NVLink 4 is sold as 900 GB/s. <!-- registry: exempt, as printed -->",
         "<!-- registry: exempt, the printed figure -->\nNVLink 4: 900 GB/s.",
+        "<!-- registry: exempt, parts -->\n\n| x |\n| --- |\n| NVLink 4, 25 GB/s |",
     ],
 )
 def test_prose_that_agrees_or_says_something_else_passes(text):
     assert said(text) == []
+
+
+def test_an_exemption_ends_with_its_paragraph():
+    text = "<!-- registry: exempt, parts -->\nNVLink 4: 9 GB/s.\n\nNVLink 4: 8 GB/s."
+    (problem,) = said(text)
+    assert problem.startswith("page.md:4: 8 GB/s")
 
 
 def test_an_exemption_needs_a_reason():

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from aiinfra.registry import Entry, Figure, entries
+from aiinfra.registry import Entry, entries
 from aiinfra.tools.check.problem import Problem
 from aiinfra.tools.errors import UserError
 from aiinfra.tools.root import find_root
@@ -146,7 +146,7 @@ def links(_: Path) -> str:
         rows.append(
             [
                 f"**{entry.name}**",
-                f"{value(entry, 'one_way_bytes_per_s')}, per {bandwidth.per}",
+                f"{value(entry, 'one_way_bytes_per_s')} per {bandwidth.per}",
                 f"{8 * bandwidth / 1e9:,.4g} Gb/s",
                 value(entry, "latency_s"),
                 entry.what,
@@ -176,30 +176,45 @@ def models(_: Path) -> str:
 
 
 def sources(kind: str) -> Callable[[Path], str]:
-    """Writer of the table that says where every figure of a kind is from."""
+    """Writer of the list of sources of a kind, each with the figures taken from it."""
 
     def write(_: Path) -> str:
-        rows = [
-            [
-                entry.name,
-                f"`{figure.name}`",
-                figure.text if figure.unit != "count" else f"{int(figure):,}",
-                figure.kind,
-                _source(figure),
-                figure.note,
-            ]
-            for entry in entries(kind)
-            for figure in entry.figures.values()
-        ]
-        head = ["name", "attribute", "value", "kind", "source, date checked", "note"]
-        return scrolling_table(f"Sources of every {kind} figure", head, rows)
+        given: dict[str, dict[str, list[str]]] = {}
+        for entry in entries(kind):
+            for figure in entry.figures.values():
+                title = figure.source
+                if figure.url:
+                    title = f"[{title}]({figure.url})"
+                figures = given.setdefault(f"{title}, checked {figure.date}", {})
+                figures.setdefault(entry.name, []).append(f"`{figure.name}`")
+        lines = []
+        for source, figures in given.items():
+            alike: dict[str, list[str]] = {}
+            for name, of in figures.items():
+                alike.setdefault(", ".join(of), []).append(name)
+            said = "; ".join(f"{', '.join(of)}: {what}" for what, of in alike.items())
+            lines.append(f"- {source}. {said}.")
+        return "\n".join(lines)
 
     return write
 
 
-def _source(figure: Figure) -> str:
-    title = f"[{figure.source}]({figure.url})" if figure.url else figure.source
-    return f"{title}, {figure.date}"
+def notes(kind: str) -> Callable[[Path], str]:
+    """Writer of the list of what is to be known of single figures of a kind."""
+
+    def write(_: Path) -> str:
+        alike: dict[str, list[str]] = {}
+        for entry in entries(kind):
+            for figure in entry.figures.values():
+                if figure.note:
+                    text = f"`{figure.name}` ({figure.kind}): {figure.note}."
+                    alike.setdefault(text, []).append(f"**{entry.name}**")
+        lines = [f"- {', '.join(names)}, {text}" for text, names in alike.items()]
+        # The notes say what the figures are made of, and what makers print.
+        mark = "<!-- registry: exempt, parts of the figures -->"
+        return "\n".join([mark, "", *lines])
+
+    return write
 
 
 def runs(root: Path) -> str:
@@ -246,5 +261,8 @@ WRITERS: dict[str, Callable[[Path], str]] = {
     "sources-hardware": sources("hardware"),
     "sources-link": sources("link"),
     "sources-model": sources("model"),
+    "notes-hardware": notes("hardware"),
+    "notes-link": notes("link"),
+    "notes-model": notes("model"),
     "runs": runs,
 }

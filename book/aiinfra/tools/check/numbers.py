@@ -10,9 +10,10 @@ where the sentence says sparse. What is checked: FLOP/s, bytes or bits per secon
 watts, parameters, memory said to be a card's, latency said to be a link's; not what a
 sentence calls measured, achieved, sustained, observed, effective, or MFU.
 
-A number that differs on purpose is marked, with the reason, on its line or the line
-before: ``<!-- registry: exempt, the vendor's figure -->`` in prose,
-``# registry: exempt, layer sizes`` in code.
+A number that differs on purpose is marked, with the reason: in code on its line, as
+``# registry: exempt, layer sizes``; in prose as
+``<!-- registry: exempt, the vendor's figure -->``, on its line or, on a line of its
+own, before the paragraph or table.
 """
 
 import io
@@ -225,12 +226,7 @@ _WORDS = {"two": 2, "three": 3, "four": 4, "six": 6, "eight": 8, "sixteen": 16}
 def check_prose(source: str, path: str) -> list[Problem]:
     """Quantities in Markdown that contradict the registry name beside them."""
     lines = source.splitlines()
-    exempt = {
-        number + extra
-        for number, line in enumerate(lines, 1)
-        if EXEMPT.search(line)
-        for extra in (0, 1)
-    }
+    exempt = set(_exempt_lines(lines))
     problems = []
     for start_line, block in _blocks(lines):
         for start, sentence in _sentences(block):
@@ -240,6 +236,21 @@ def check_prose(source: str, path: str) -> list[Problem]:
                 if line not in exempt:
                     problems.append(Problem(path, line, message))
     return problems
+
+
+def _exempt_lines(lines: list[str]) -> Iterator[int]:
+    """Lines with the mark; after a mark on its own, those of the next paragraph."""
+    for number, line in enumerate(lines, 1):
+        if not EXEMPT.search(line):
+            continue
+        yield number
+        if line.strip().startswith("<!--") and line.strip().endswith("-->"):
+            following = number
+            while following < len(lines) and not lines[following].strip():
+                following += 1
+            while following < len(lines) and lines[following].strip():
+                yield following + 1
+                following += 1
 
 
 def _blocks(lines: list[str]) -> Iterator[tuple[int, str]]:
