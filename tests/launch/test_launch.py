@@ -1,5 +1,6 @@
 """Ranks give the right values, print in order and refuse what cannot work."""
 
+import ctypes
 import os
 import random
 import sys
@@ -63,6 +64,18 @@ def test_every_rank_is_a_process_with_one_thread_and_its_own_seed():
     assert len({*pids, os.getpid()}) == 3
     assert threads == (1, 1)
     assert seeds == (7, 8)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_numpy_on_a_rank_has_one_thread_too(pair):
+    def n_threads_started():
+        import numpy as np
+
+        before = len(os.listdir("/proc/self/task"))
+        np.ones((500, 500)) @ np.ones((500, 500))
+        return len(os.listdir("/proc/self/task")) - before
+
+    assert pair(n_threads_started) == [0, 0]
 
 
 def test_random_numbers_differ_between_ranks_and_repeat_between_launches():
@@ -135,7 +148,7 @@ def test_output_appears_in_rank_order_and_stderr_does_not(capfd):
         print(f"first of {rank}\nsecond")
         if rank == 1:
             dist.barrier()
-        os.write(1, b"below Python\n")
+        ctypes.CDLL(None).puts(b"from C")
         print("a warning", file=sys.stderr)
         os.write(2, b"a C++ log line\n")
 
@@ -144,7 +157,7 @@ def test_output_appears_in_rank_order_and_stderr_does_not(capfd):
     assert out.splitlines() == [
         f"[rank {rank}] {line}"
         for rank in (0, 1)
-        for line in (f"first of {rank}", "second", "below Python")
+        for line in (f"first of {rank}", "second", "from C")
     ]
     assert err == ""
 

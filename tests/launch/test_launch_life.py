@@ -46,12 +46,14 @@ except RuntimeError as error:
 sys.stdout.write(text)
 """
 
-# Starts two ranks that never end, prints its pids, and waits.
+# Starts two ranks, prints the pids of all it has started, and never ends.
 ENDLESS = """\
-import os, sys, threading, time
+import ctypes, os
 from aiinfra.launch import Ranks, _start
 ranks = Ranks(2, timeout_s=1000)
-pids = [_start._server._process.pid, *ranks(os.getpid)]
+pids = ranks(os.getpid)
+if _start._server._process:
+    pids.append(_start._server._process.pid)
 print(*pids, flush=True)
 ranks(BODY)
 """
@@ -127,22 +129,28 @@ def test_the_same_script_runs_under_torchrun(script):
 
 @linux_only
 @pytest.mark.parametrize(
-    "body", ["time.sleep, 1000", "lambda: exec('while True: pass')"]
+    ("start", "body"),
+    [
+        # The ranks notice, or else their server does.
+        ("spawn", "lambda: exec('while True: pass')"),
+        ("fork", "lambda: ctypes.PyDLL(None).sleep(1000)"),  # holds the GIL
+    ],
 )
-def test_a_killed_launcher_leaves_no_process(tmp_path, body):
+def test_a_killed_launcher_leaves_no_process(tmp_path, start, body):
     path = tmp_path / "endless.py"
     path.write_text(ENDLESS.replace("BODY", body))
     launcher = subprocess.Popen(
         [sys.executable, str(path)],
         stdout=subprocess.PIPE,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
+        env={**os.environ, "TMPDIR": str(tmp_path), "AIINFRA_LAUNCH_START": start},
     )
     try:
         pids = [int(word) for word in launcher.stdout.readline().split()]
-        assert len(pids) == 3 and all(running(pid) for pid in pids)
+        assert len(pids) == 2 + (start == "fork") and all(running(pid) for pid in pids)
         launcher.kill()
         assert gone(pids)
-        assert "lambda" in body or not list(tmp_path.glob("aiinfra-ranks-*"))
+        if start == "spawn":  # ranks without the GIL cannot tidy up
+            assert not list(tmp_path.glob("aiinfra-ranks-*"))
     finally:
         launcher.kill()
         launcher.wait()

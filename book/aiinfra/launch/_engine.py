@@ -148,24 +148,25 @@ class Ranks:
         )
         try:
             for rank in range(self.world_size):
-                process = _start.start_rank()
+                log = os.path.join(self._directory, f"{rank}.err")
+                process = _start.start_rank(log)
                 self._processes.append(process)
-                process.conn.send(
-                    Setup(
-                        rank=rank,
-                        world_size=self.world_size,
-                        seed=seed,
-                        debug=bool(debug),
-                        backend=backend,
-                        timeout_s=self.timeout_s,
-                        directory=self._directory,
-                        environ=dict(os.environ),
-                        sys_path=list(sys.path),
-                        cwd=os.getcwd(),
-                        argv=list(sys.argv),
-                        keeps_names=not self._one_call,
-                    )
+                setup = Setup(
+                    rank=rank,
+                    world_size=self.world_size,
+                    seed=seed,
+                    debug=bool(debug),
+                    backend=backend,
+                    timeout_s=self.timeout_s,
+                    directory=self._directory,
+                    environ=dict(os.environ),
+                    sys_path=list(sys.path),
+                    cwd=os.getcwd(),
+                    argv=list(sys.argv),
+                    keeps_names=not self._one_call,
                 )
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                    process.conn.send(setup)  # if it has died, collecting tells how
             self._collect(_start.START_LIMIT_S, show=False)
         except BaseException:
             self._kill("they did not start")

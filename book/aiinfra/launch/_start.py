@@ -116,7 +116,7 @@ def _python(module: str, fd: int, stderr) -> subprocess.Popen:
         # Ask NVML, not CUDA, whether there is a GPU: a process that has
         # initialised CUDA cannot be forked.
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
-        # Libraries read these at import, so a rank could not set them later.
+        # Read when NumPy and torch are loaded, so a rank could not set them later.
         "OPENBLAS_NUM_THREADS": "1",
         "TORCH_FR_BUFFER_SIZE": "2000",
     }
@@ -193,11 +193,15 @@ def warm_up() -> None:
         _server.start()
 
 
-def start_rank() -> RankProcess:
-    """A new process that runs `_worker.main` on the other end of `.conn`."""
+def start_rank(log: str) -> RankProcess:
+    """A new process that runs `_worker.main` on the other end of `.conn`.
+
+    Until it takes over its own output, its stderr goes to the file `log`.
+    """
     if METHOD == "fork":
         return _server.fork_rank()
     ours, theirs = socket.socketpair()
-    process = _python("_worker", theirs.fileno(), subprocess.DEVNULL)
+    with open(log, "wb") as stderr:
+        process = _python("_worker", theirs.fileno(), stderr)
     theirs.close()
     return _Spawned(Connection(ours.detach()), process)
