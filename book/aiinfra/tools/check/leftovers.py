@@ -19,6 +19,7 @@ PATTERNS = {
     "a folder outside the book": re.compile(r"\.\./shared\b"),
     "a conflict of a merge": re.compile(r"^(?:<{7}|>{7}) ", re.MULTILINE),
 }
+PROSE = {".md", ".ipynb", ".html"}  # where a reader would meet a promise
 # These name what they look for.
 ABOUT_IT = ("book/aiinfra/tools/check/", "tests/check/", "book/static/vendor/")
 FILES = {".DS_Store", "Thumbs.db"}
@@ -40,6 +41,8 @@ def check(root: Path) -> list[Problem]:
         except UnicodeDecodeError:
             continue  # a font, a picture
         for what, pattern in PATTERNS.items():
+            if what == "a promise" and path.suffix not in PROSE:
+                continue
             for found in pattern.finditer(text):
                 line = 1 + text.count("\n", 0, found.start())
                 problems.append(Problem(name, line, f"{what}: {found.group(0)!r}"))
