@@ -41,7 +41,11 @@ def test_a_failing_stage_does_not_stop_the_next(book, monkeypatch, capsys):
 
 
 def test_all_well_is_zero(book, monkeypatch, capsys):
-    monkeypatch.setattr(testing, "STAGES", {"a": lambda root: Tally(passed=2)})
+    def good(root):
+        """All is well."""
+        return Tally(passed=2)
+
+    monkeypatch.setattr(testing, "STAGES", {"a": good})
     assert cli.main(["test", "a"]) == 0
     assert capsys.readouterr().out.endswith("\n2 passed, 0 failed\n")
 

@@ -262,6 +262,8 @@ class Lesson:
         config.HistoryManager.enabled = False
         self.main = sys.modules["__main__"]
         self.shell = InteractiveShell.instance(config=config)
+        # Failures are told by `told`; drawing each in colour costs a second.
+        self.shell.showtraceback = self.shell.showsyntaxerror = lambda *_, **__: None
         self.folder = folder
         self.before = Path.cwd()
 
