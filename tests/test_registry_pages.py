@@ -32,14 +32,18 @@ def run(*argv):
     return registry_pages.run(parser.parse_args(argv))
 
 
-def record(count, results):
+def record(count, **outcomes):
+    """A record as ``make test-gpu`` writes it."""
     return {
         "date": "2026-12-01",
-        "machine": "16 cores",
-        "accelerators": {"count": count, "name": "NVIDIA H200"},
-        "python": "3.12.3",
+        "devices": ["NVIDIA H200"] * count,
+        "count": count,
         "torch": "2.13.0",
-        "results": results,
+        "machine": {"python": "3.12.3"},
+        "notebooks": {
+            f"04Train/{name}.ipynb": {"outcome": outcome, "cells_passed": 20}
+            for name, outcome in outcomes.items()
+        },
     }
 
 
@@ -89,9 +93,13 @@ def test_tables_scroll_by_themselves_and_can_be_reached_by_keyboard():
     ("records", "said"),
     [
         ([], "**Never run on a GPU**"),
-        ([record(1, {"a": "passed"})], "**Never run on 2 or more GPUs**"),
-        ([record(1, {"a": "passed", "b": "failed"})], "1 of 2 passed; b: failed"),
-        ([record(1, {}), record(8, {"a": "passed"})], "Run on up to 8 accelerators"),
+        ([record(1, a="passed")], "**Never run on 2 or more GPUs**"),
+        ([record(1, a="passed")], "| 1 × NVIDIA H200 | 2.13.0, Python 3.12.3 |"),
+        (
+            [record(1, a="passed", b="failed")],
+            "1 of 2 passed (40 cells); failed: 04Train/b",
+        ),
+        ([record(1), record(8, a="passed")], "The largest recorded run had 8 GPUs"),
     ],
 )
 def test_status_says_what_the_records_say(book, records, said):

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from aiinfra.registry import Entry, entries
 from aiinfra.tools.check.problem import Problem
@@ -18,7 +19,7 @@ from aiinfra.tools.root import find_root
 
 PAGES = ("book/reference/hardware.md", "book/reference/status.md")
 BLOCK = re.compile(r"<!-- generated: ([\w-]+) -->\n.*?<!-- end -->", re.S)
-RUNS = "book/reference/runs"
+RUNS = "book/reference/gpu-runs"  # written by `make test-gpu`
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -223,34 +224,38 @@ def runs(root: Path) -> str:
         json.loads(path.read_text(encoding="utf-8"))
         for path in sorted((root / RUNS).glob("*.json"))
     ]
-    most = max((r["accelerators"]["count"] for r in records), default=0)
-    lines = []
+    most = max((record["count"] for record in records), default=0)
     if most == 0:
-        lines.append("**Never run on a GPU**: no such run has been recorded.")
+        said = "**Never run on a GPU**: no such run has been recorded."
     elif most == 1:
-        lines.append("**Never run on 2 or more GPUs**: the largest run had one.")
+        said = "**Never run on 2 or more GPUs**: the largest recorded run had one."
     else:
-        lines.append(f"Run on up to {most} accelerators.")
-    if records:
-        rows = [
-            [
-                record["date"],
-                f"{record['accelerators']['count']} × {record['accelerators']['name']}",
-                record["machine"],
-                f"Python {record['python']}, torch {record['torch']}",
-                _results(record["results"]),
-            ]
-            for record in records
+        said = f"The largest recorded run had {most} GPUs."
+    if not records:
+        return said
+    rows = [
+        [
+            record["date"],
+            f"{record['count']} × {', '.join(sorted(set(record['devices'])))}",
+            f"{record['torch']}, Python {record['machine']['python']}",
+            _outcome(record["notebooks"]),
         ]
-        head = ["date", "accelerators", "machine", "versions", "notebooks"]
-        lines += ["", scrolling_table("Recorded runs", head, rows)]
-    return "\n".join(lines)
+        for record in records
+    ]
+    head = ["date", "accelerators", "torch", "notebooks"]
+    return f"{said}\n\n{scrolling_table('Recorded runs', head, rows)}"
 
 
-def _results(results: dict[str, str]) -> str:
-    passed = [name for name, result in results.items() if result == "passed"]
-    others = [f"{n}: {r}" for n, r in results.items() if r != "passed"]
-    return "; ".join([f"{len(passed)} of {len(results)} passed", *others])
+def _outcome(notebooks: dict[str, dict[str, Any]]) -> str:
+    """``1 of 2 passed (40 cells); failed: 04Train/02-ddp``."""
+    cells = sum(one["cells_passed"] for one in notebooks.values())
+    failed = [
+        name.removesuffix(".ipynb")
+        for name, one in notebooks.items()
+        if one["outcome"] != "passed"
+    ]
+    said = f"{len(notebooks) - len(failed)} of {len(notebooks)} passed ({cells} cells)"
+    return f"{said}; failed: {', '.join(failed)}" if failed else said
 
 
 WRITERS: dict[str, Callable[[Path], str]] = {
