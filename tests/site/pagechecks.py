@@ -100,11 +100,9 @@ def settle(page) -> None:
           }
           await window.MathJax?.startup?.promise;
           await document.fonts.ready;
-          for (let n = 0; n < 100; n++) {
-            if (![...document.querySelectorAll('.bookfig')].some(e => !('ready' in e.dataset)))
-              break;
+          const unmounted = '.bookfig:not([data-ready])';
+          for (let n = 0; n < 100 && document.querySelector(unmounted); n++)
             await pause(50);
-          }
           scrollTo(0, 0); await pause(50);
         }"""
     )
@@ -178,8 +176,13 @@ def incomplete(facts: dict) -> list[str]:
             f"{facts['figuresReady']} of {facts['figures']} moving figures mounted"
         )
     if facts.get("blankIcons"):
-        problems.append(f"icons without a glyph: {facts['blankIcons']}")
+        problems.append(f"icons that draw nothing: {facts['blankIcons']}")
     return problems
+
+
+def missing_glyphs(facts: dict, glyphs: set[str]) -> set[str]:
+    """Icons of a page that the font, cut to ``glyphs``, can't draw."""
+    return {char for text in facts["icons"] for char in text.strip('"')} - glyphs
 
 
 # In the page -------------------------------------------------------------------------
@@ -202,7 +205,9 @@ FACTS = r"""() => {
     mathErrors: all('mjx-merror').map(e => e.textContent.slice(0, 60)),
     figures: all('.bookfig').length,
     figuresReady: all('.bookfig[data-ready]').length,
-    icons: all('[class*="fa-"]').map(e => icon(e)).filter(c => c !== 'none'),
+    icons: all('[class*="fa-"], .admonition-title').map(icon)
+      .concat(all('.admonition-title').map(e => getComputedStyle(e, '::after').content))
+      .filter(c => !['none', 'normal', '""'].includes(c)),
     blankIcons: all('[class*="fa-"]').filter(shown)
       .filter(e => ['none', 'normal', '""'].includes(icon(e))).map(e => e.className),
   };
@@ -221,11 +226,12 @@ OVERFLOW = r"""() => {
     .filter(e => e.getBoundingClientRect().right > innerWidth + 1 && !clipped(e))
     .map(e => `${e.tagName.toLowerCase()}.${e.className} ` +
               `${Math.round(e.getBoundingClientRect().right)} px`);
-  return [`page is ${root.scrollWidth} px wide in ${innerWidth} px`, ...found.slice(-5)];
+  const verdict = `page is ${root.scrollWidth} px wide in ${innerWidth} px`;
+  return [verdict, ...found.slice(-5)];
 }"""
 
 RUN_AXE = r"""async () => {
-  const results = await axe.run({ resultTypes: ['violations'] });
+  const results = await axe.run({ resultTypes: ['violations'], preload: false });
   return results.violations.map(v => `${v.id} (${v.impact}): ` +
     v.nodes.slice(0, 4).map(n => n.target.join(' ') + ' ' + n.failureSummary
       .split('\n').slice(1, 2).join('').trim()).join(' | '));

@@ -66,13 +66,11 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--jobs {args.jobs}: expected a number of processes from 1 up")
     part = find_part(root, args.part) if args.part else None
     out = root / "_build" / (part or "html")
-    stamp = root / "_build" / f"{out.name}.json"
     with one_build_at_a_time(root / "_build"):
-        inputs = {"hash": fingerprint(root)}
-        if not args.force and (out / "index.html").is_file() and read(stamp) == inputs:
+        if not args.force and is_current(root, out):
             print(f"site unchanged: {shown(out, root)}/index.html")
             return 0
-        started = time.monotonic()
+        started, made_from = time.monotonic(), fingerprint(root)
         warnings = build(root, out, part=part, jobs=args.jobs)
         if warnings:
             print("\n".join(warnings), file=sys.stderr)
@@ -82,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
                 file=sys.stderr,
             )
             return 1
-        stamp.write_text(json.dumps(inputs), encoding="utf-8")
+        remember(out, made_from)
     pages = len(list(out.rglob("*.html")))
     seconds = time.monotonic() - started
     print(f"built {pages} pages in {seconds:.0f} s: {shown(out, root)}/index.html")
@@ -302,12 +300,18 @@ def one_build_at_a_time(folder: Path) -> Iterator[None]:
         yield
 
 
-def read(stamp: Path) -> dict:
-    """What the last good build was made from; empty if there was none."""
+def is_current(root: Path, out: Path) -> bool:
+    """Whether the site in ``out`` was made from the tree as it is now."""
     try:
-        return json.loads(stamp.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
+        made_from = out.with_suffix(".made-from").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return (out / "index.html").is_file() and made_from == fingerprint(root)
+
+
+def remember(out: Path, made_from: str) -> None:
+    """Note the fingerprint of what the site in ``out`` was made from."""
+    out.with_suffix(".made-from").write_text(made_from, encoding="utf-8")
 
 
 def shown(path: Path, root: Path) -> str:

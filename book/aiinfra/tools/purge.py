@@ -19,10 +19,13 @@ def purge(css: str, names: Container[str]) -> str:
     """``css`` without the rules whose every selector names a class or id not in names.
 
     Keeps element, attribute and pseudo-class selectors, keyframes, fonts and layers.
-    Licence comments (``/*!``) stay.
+    Licence comments (``/*!``) move to the top.
     """
-    css = re.sub(r"/\*(?!!).*?\*/", "", css, flags=re.S)
-    return _block(css, 0, names)[0]
+    licences = re.findall(r"/\*!.*?\*/", css, re.S)
+    css = re.sub(r"/\*.*?\*/", "", css, flags=re.S)
+    charset = re.match(r"\s*@charset [^;]+;", css)  # must stay first
+    rules = _block(css, charset.end() if charset else 0, names)[0]
+    return "\n".join([charset[0].strip() if charset else "", *licences, rules]).lstrip()
 
 
 def _block(css: str, at: int, names: Container[str]) -> tuple[str, int]:
