@@ -185,16 +185,19 @@ def finish_page(app, pagename, templatename, context, doctree) -> None:
 
 
 def wanted(script, body: str) -> bool:
-    """Whether a page needs a script that an extension adds to every page.
+    """Whether a page needs a script that an extension adds to it.
 
     myst-nb embeds every widget's state, module source included; figures carry theirs
-    in their own output. Tabs have a script that only pages with tabs need.
+    in their own output. Tabs have a script that only pages with tabs need. Sphinx adds
+    MathJax to every page above one with maths in the table of contents.
     """
     attributes = getattr(script, "attributes", {})
     if "jupyter.widget-state" in (attributes.get("type") or ""):
         return False
-    name = str(getattr(script, "filename", script) or "")
-    return not name.endswith("design-tabs.js") or "sd-tab-set" in body
+    what = f"{getattr(script, 'filename', script)} {attributes.get('body', '')}"
+    if "mathjax" in what.lower():
+        return 'class="math' in body
+    return "design-tabs.js" not in what or "sd-tab-set" in body
 
 
 def lean_head(head: str) -> str:
@@ -203,12 +206,19 @@ def lean_head(head: str) -> str:
 
 
 def accessible(page: str) -> str:
-    """Name the landmarks and controls that the theme leaves without a name."""
+    """Name the landmarks and controls that the theme leaves without a name.
+
+    Drops the roles of Sphinx's bibliography, which no longer exist in ARIA, and makes
+    empty header cells of a table plain cells.
+    """
     page = str(page).replace(
         'id="pst-primary-sidebar" ',
         'id="pst-primary-sidebar" role="complementary" '
         'aria-label="Contents of the book" ',
     )
+    page = page.replace('<div role="list" class="citation-list">', "<div>")
+    page = page.replace(' role="doc-biblioentry"', "")
+    page = re.sub(r'<th class="[^"]*"><p></p></th>', "<td></td>", page)
     return re.sub(
         r"(<a [^>]*>([^<]+)</a>\s*<details[^>]*>\s*)<summary>",
         r'\1<summary aria-label="Pages of \2">',
