@@ -36,6 +36,7 @@ UNUSED_ASSETS = (
     "minus.png",
     "plus.png",
     "images/logo_*",
+    "img/screenshot.png",  # for the README
     "locales",
     "scripts/bootstrap.js*",
     "scripts/fontawesome.js*",
