@@ -22,6 +22,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -178,7 +179,7 @@ class DDP(nn.Module):
         self.reducer = Reducer(module.parameters(), bucket_bytes)
         self.buffers_due = False
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Bring the buffers of rank 0, then run the module."""
         if self.buffers_due:
             for buffer in self.module.buffers():
