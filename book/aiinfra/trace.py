@@ -50,6 +50,7 @@ class Event:
 
     @property
     def duration_s(self) -> float:
+        """Seconds from start to end."""
         return self.end_s - self.start_s
 
 
@@ -103,6 +104,7 @@ class Trace:
 
     @property
     def ranks(self) -> list[int]:
+        """The ranks that have an event, in order."""
         return sorted({e.rank for e in self.events})
 
     @property
@@ -212,7 +214,7 @@ class Trace:
                 row.append(event)
         return rows or [[]]
 
-    def plot(self, alt: str | None = None, title: str | None = None):
+    def plot(self, alt: str | None = None, title: str | None = None) -> None:
         """Draw the timeline, a pair of lanes per rank, and show it as SVG.
 
         Args:
@@ -223,7 +225,7 @@ class Trace:
         from aiinfra import plot
 
         fig, _ = self._draw(title)
-        return plot.show(fig, alt=alt or self._alt())
+        plot.show(fig, alt=alt or self._alt())
 
     def _alt(self) -> str:
         total = _scaled(self.total_s)

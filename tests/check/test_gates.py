@@ -48,8 +48,8 @@ def with_output(cell, *outputs):
 
 
 def test_unknown_gate_gets_the_nearest(book, capsys):
-    assert cli.main(["check", "lenths"]) == 2
-    assert "no gate 'lenths'; did you mean lengths" in capsys.readouterr().err
+    assert cli.main(["check", "lengthz"]) == 2
+    assert "no gate 'lengthz'; did you mean lengths" in capsys.readouterr().err
 
 
 def test_problems_are_listed_and_fail(book, capsys):

@@ -57,10 +57,11 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from torch.distributed import ProcessGroup
+
 from aiinfra import comm
 from aiinfra import trace as trace_module
 from aiinfra.trace import Event
-from torch.distributed import ProcessGroup
 
 __all__ = ["Link", "VirtualClock", "VirtualTimeError", "compute", "now"]
 
