@@ -243,6 +243,8 @@ def install(extras):
     """Install the package with ``extras`` at the pinned versions."""
     open(UNDERWAY, "w").close()
     constraints = os.path.join(ROOT, "constraints.txt")
+    # The pip that comes with Python needs twice the time for what follows.
+    pip(["--upgrade", "pip", "-c", constraints])
     torch_index = os.environ.get("TORCH_INDEX")
     if torch_index and set(extras) & set(["lab", "test"]):
         say("installing torch from %s" % torch_index)
@@ -306,7 +308,7 @@ class Shown(object):
         """Show where pip is."""
         found = re.match(r"\s*(?:Collecting|Obtaining) (\S+)", line)
         self.count += bool(found)
-        if line.startswith("Installing collected packages"):
+        if line.startswith("Installing collected packages") and "," in line:
             text = "writing %d packages" % (line.count(",") + 1)
         elif found:
             text = "fetching %d: %s" % (self.count, os.path.basename(found.group(1)))
