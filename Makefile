@@ -9,6 +9,8 @@ TORCH_INDEX =
 SERVE = 1
 # make test STAGES="unit mutants" runs only these.
 STAGES =
+# make lab ARGS="--no-browser --port 8889" passes these on.
+ARGS =
 
 AIINFRA = .venv/bin/aiinfra
 NEED_PYTHON = command -v "$(PYTHON)" >/dev/null || { \
@@ -27,9 +29,9 @@ book: ## read: build the site and serve it here (SERVE=0 only builds)
 	@$(AIINFRA) build
 	@test "$(SERVE)" = 0 || $(AIINFRA) serve
 
-lab: ## run: open JupyterLab on the lessons
+lab: ## run: open JupyterLab on the lessons (ARGS=--no-browser)
 	$(INSTALL) lab
-	@$(AIINFRA) lab
+	@$(AIINFRA) lab $(ARGS)
 
 doctor: ## what this machine can run, and why not the rest; installs nothing
 	@$(NEED_PYTHON); if test -x $(AIINFRA); then $(AIINFRA) doctor; else \
