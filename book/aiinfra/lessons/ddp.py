@@ -150,8 +150,8 @@ def flatten(bucket: list[nn.Parameter]) -> torch.Tensor:
     A parameter without gradient contributes zeros and the flag 0.
     """
     grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in bucket]
-    flags = torch.tensor([p.grad is not None for p in bucket]).to(bucket[0])
-    return torch.cat([*(g.reshape(-1) for g in grads), flags])
+    flags = [p.new_full((1,), float(p.grad is not None)) for p in bucket]
+    return torch.cat([*(g.reshape(-1) for g in grads), *flags])
 
 
 def unflatten(bucket: list[nn.Parameter], flat: torch.Tensor) -> None:
@@ -181,6 +181,11 @@ class DDP(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Bring the buffers of rank 0, then run the module."""
+        if self.reducer.missing:
+            raise RuntimeError(
+                "the last backward stopped before its gradients were averaged; "
+                "restart all ranks from a checkpoint"
+            )
         if self.buffers_due:
             for buffer in self.module.buffers():
                 dist.broadcast(buffer, src=0)
@@ -190,11 +195,11 @@ class DDP(nn.Module):
     @contextmanager
     def no_sync(self) -> Iterator[None]:
         """Within it, ``backward`` adds to the local gradients and sends nothing."""
-        self.reducer.enabled = False
+        before, self.reducer.enabled = self.reducer.enabled, False
         try:
             yield
         finally:
-            self.reducer.enabled = True
+            self.reducer.enabled = before
 
 
 # %% 04Train/02-ddp.ipynb, cell joined-mean
