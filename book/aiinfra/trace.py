@@ -251,6 +251,7 @@ class Trace:
             "compute": plot.PALETTE["blue"],
             "comm": plot.PALETTE["orange"],
             "wait": plot.PALETTE["grey"],
+            "span": plot.PALETTE["purple"],
         }
         width = self.total_s * scale or 1.0
         ticks, labels = [], []
@@ -266,52 +267,39 @@ class Trace:
                     for e in row:
                         start, length = e.start_s * scale, e.duration_s * scale
                         if e.kind == "span":
-                            ax.plot(
-                                [start, start + length],
-                                [y - 0.22, y - 0.22],
-                                color=plot.PALETTE["purple"],
-                                linewidth=1.5,
-                                solid_capstyle="butt",
-                            )
+                            line = dict(linewidth=1.5, solid_capstyle="butt")
+                            ends = [start, start + length]
+                            ax.plot(ends, [y - 0.22] * 2, color=colour["span"], **line)
                             continue
-                        ax.barh(
-                            centre,
-                            length,
-                            left=start,
-                            height=height,
-                            color=colour[e.kind],
-                            edgecolor="none" if length < 0.004 * width else "white",
-                            linewidth=0.4,
-                        )
+                        edge = "none" if length < 0.004 * width else "white"
+                        box = dict(height=height, edgecolor=edge, linewidth=0.4)
+                        ax.barh(centre, length, left=start, color=colour[e.kind], **box)
                         # About 1 % of the width per character at this size.
                         fits = len(e.name) * 0.0105 * width < length
                         if fits and len(rows) == 1 and e.kind != "wait":
-                            ax.text(
-                                start + length / 2,
-                                centre,
-                                e.name,
-                                ha="center",
-                                va="center",
-                                fontsize=7,
-                                color="white" if e.kind == "compute" else "black",
-                            )
+                            # Not black on orange: black follows the page into the dark.
+                            ink = "white" if e.kind == "compute" else "#1a1a1a"
+                            text = dict(ha="center", va="center", fontsize=7, color=ink)
+                            ax.text(start + length / 2, centre, e.name, **text)
         ax.set_yticks(ticks, labels)
+        ax.tick_params(axis="y", length=0)
+        ax.grid(axis="y", visible=False)
         ax.set_ylim(len(ranks) - 0.25, -0.35)
         ax.set_xlim(0, width)
         ax.set_xlabel(f"time [{unit}]")
-        self._legend(ax, colour, plot)
+        self._legend(ax, colour)
         if title:
             ax.set_title(title)
         return fig, ax
 
-    def _legend(self, ax, colour: dict, plot) -> None:
+    def _legend(self, ax, colour: dict) -> None:
         kinds = {e.kind for e in self.events}
         words = {"compute": "compute", "comm": "on the link", "wait": "waiting"}
         for kind, label in words.items():
             if kind in kinds:
                 ax.barh([-9], [0], color=colour[kind], label=label)
         if "span" in kinds:
-            ax.plot([], [], color=plot.PALETTE["purple"], label="span")
+            ax.plot([], [], color=colour["span"], label="span")
         ax.legend(
             loc="lower left",
             bbox_to_anchor=(0, 1.0),

@@ -39,16 +39,22 @@ MS = Fraction(1, 1000)
 
 @pytest.fixture(scope="module")
 def ranks_of():
-    """Live ranks under CLOCK, one set per world size, shared by the tests."""
+    """Live ranks under CLOCK, one set per world size, shared by the tests.
+
+    With ``traced=True``: the ranks and the trace of their next calls, emptied.
+    """
     alive = {}
 
-    def get(n):
+    def get(n, traced=False):
         if n not in alive:
-            alive[n] = Ranks(n, clock=CLOCK, timeout_s=60)
-        return alive[n]
+            trace = Trace()
+            alive[n] = Ranks(n, clock=CLOCK, trace=trace, timeout_s=60), trace
+        ranks, trace = alive[n]
+        trace.clear()
+        return (ranks, trace) if traced else ranks
 
     yield get
-    for ranks in alive.values():
+    for ranks, _ in alive.values():
         ranks.close()
 
 
@@ -350,8 +356,8 @@ def late_ranks():
 
 
 def test_a_collective_starts_with_its_last_rank(ranks_of):
-    trace = Trace()
-    times = launch(late_ranks, world_size=3, clock=CLOCK, trace=trace)
+    ranks, trace = ranks_of(3, traced=True)
+    times = ranks(late_ranks)
     cost = comm.ring_all_reduce_s(2000, 3, ALPHA, RATE)
     assert times == exactly(*[3 * MS + cost] * 3)
     for rank in range(3):
@@ -539,15 +545,13 @@ def gpipe(m, forward_s, backward_s, n_floats):
 
 @pytest.mark.parametrize("m", [1, 4, 9])
 @pytest.mark.parametrize("n_floats", [1, 20_000])
-def test_four_stage_pipeline(m, n_floats):
+def test_four_stage_pipeline(ranks_of, m, n_floats):
     """Fill, run, drain: (m+p-1)(f+b) + 2(p-1) hops, on the first stage."""
     p, f, b = 4, 2 * MS, 3 * MS
     hop = ALPHA + 4 * n_floats / RATE  # shorter than f: hidden but in fill and drain
     closed = (m + p - 1) * (f + b) + 2 * (p - 1) * hop
-    trace = Trace()
-    times = launch(
-        gpipe, m, 0.002, 0.003, n_floats, world_size=p, clock=CLOCK, trace=trace
-    )
+    ranks, trace = ranks_of(p, traced=True)
+    times = ranks(gpipe, m, 0.002, 0.003, n_floats)
     assert times[0] == trace.total_s == float(closed)
     for rank in range(p):
         busy = m * (f + b)
@@ -615,14 +619,17 @@ def everything():
 
 
 def test_twenty_runs_under_load_are_identical(ranks_of):
-    spin = "while True: pass"
-    load = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(3)]
+    load = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in "ab"]
     try:
         runs = []
-        for _ in range(20):
-            trace = Trace()
-            results = launch(everything, world_size=4, clock=CLOCK, trace=trace)
-            runs.append((results, trace.events))
+        for number in range(20):
+            if number == 10:  # and in new processes
+                trace = Trace()
+                results = launch(everything, world_size=4, clock=CLOCK, trace=trace)
+            else:
+                ranks, trace = ranks_of(4, traced=True)
+                results = ranks(everything)
+            runs.append((results, list(trace.events)))
     finally:
         for process in load:
             process.kill()

@@ -51,6 +51,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from fractions import Fraction
 from numbers import Real
 from pathlib import Path
@@ -324,7 +325,13 @@ class _Rank:
         self.store.set(key, " ".join(map(str, values)))
 
     def get(self, key: str) -> list[str]:
-        return self.store.get(key).decode().split()
+        try:
+            return self.store.get(key).decode().split()
+        except dist.DistStoreError as error:
+            raise VirtualTimeError(
+                f"no time stamp {key!r} from another rank: it has not entered this "
+                "operation, or has ended"
+            ) from error
 
     def alone(self, what: str, group: str | None) -> None:
         """Refuse ``what`` while a collective of another group is in flight."""
@@ -454,9 +461,10 @@ class _Work(dist.Work):
         self._me, self._real, self._finish = me, real, finish
         self._finished = False
 
-    def wait(self, *timeout) -> bool:
+    def wait(self, timeout: timedelta | None = None) -> bool:
         began = None if self._me.clock else self._me.now()
-        done = True if self._real is None else self._real.wait(*timeout)
+        limit = () if timeout is None else (timeout,)
+        done = True if self._real is None else self._real.wait(*limit)
         if not self._finished:
             self._finished = True
             self._finish(began)
