@@ -171,6 +171,8 @@ def incomplete(facts: dict) -> list[str]:
         problems.append(f"maths not typeset: {facts['unset'][:3]}")
     if facts.get("mathErrors"):
         problems.append(f"maths with errors: {facts['mathErrors'][:3]}")
+    if facts.get("mute"):
+        problems.append(f"maths that screen readers can't read: {facts['mute'][:3]}")
     if facts.get("figures") != facts.get("figuresReady"):
         problems.append(
             f"{facts['figuresReady']} of {facts['figures']} moving figures mounted"
@@ -203,6 +205,8 @@ FACTS = r"""() => {
     unset: all('.math').filter(e => !e.querySelector('mjx-container'))
       .map(e => e.textContent.slice(0, 60)),
     mathErrors: all('mjx-merror').map(e => e.textContent.slice(0, 60)),
+    mute: all('mjx-container').filter(e => !e.querySelector('mjx-assistive-mml math'))
+      .map(e => e.outerHTML.slice(0, 60)),
     figures: all('.bookfig').length,
     figuresReady: all('.bookfig[data-ready]').length,
     icons: all('[class*="fa-"], .admonition-title').map(icon)
@@ -230,8 +234,11 @@ OVERFLOW = r"""() => {
   return [verdict, ...found.slice(-5)];
 }"""
 
+# The boxes that MathJax draws glyphs in are hidden from screen readers, which get its
+# MathML instead; they are most of a page's elements.
 RUN_AXE = r"""async () => {
-  const results = await axe.run({ resultTypes: ['violations'], preload: false });
+  const page = { exclude: [['mjx-math'], ['mjx-assistive-mml']] };
+  const results = await axe.run(page, { resultTypes: ['violations'], preload: false });
   return results.violations.map(v => `${v.id} (${v.impact}): ` +
     v.nodes.slice(0, 4).map(n => n.target.join(' ') + ' ' + n.failureSummary
       .split('\n').slice(1, 2).join('').trim()).join(' | '));

@@ -25,6 +25,7 @@ BROKEN = """<!DOCTYPE html><html><head></head><body>
 <img src="http://example.invalid/picture.png">
 <img src="missing.png">
 <span class="math">\\(x\\)</span>
+<mjx-container><mjx-math></mjx-math></mjx-container>
 <div class="bookfig"></div>
 <i class="fa-nothing" style="display: inline-block; width: 9px; height: 9px"></i>
 <script>throw new Error("planted")</script></body></html>"""
@@ -86,6 +87,7 @@ def test_broken_accessibility_rule_is_seen(planted, scheme, rule):
         "no icon",
         "0 h1 headings",
         "maths not typeset",
+        "maths that screen readers can't read",
         "0 of 1 moving figures",
         "icons that draw nothing",
     ],

@@ -9,6 +9,8 @@ MISSING = "no/such/page"  # answered with the 404 page, below the root
 PAGES = [*toc_pages(), "search.html", MISSING]
 ICON_FONT = ROOT / "book/static/vendor/fontawesome/webfonts/fa-solid-900.woff2"
 
+# A long lesson takes a while on a busy machine: thousands of elements, both schemes.
+pytestmark = pytest.mark.timeout(900)
 each_page = pytest.mark.parametrize("path", PAGES)
 
 
