@@ -126,7 +126,7 @@ def lab(tmp_path):
         until(lambda: not any(map(alive, pids)), "the kernel is gone", 20)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 def test_the_kernel_follows_the_reader(chromium, lab):
     address, folder = lab
 
@@ -139,9 +139,11 @@ def test_the_kernel_follows_the_reader(chromium, lab):
         page = context.new_page()
         page.set_default_timeout(60_000)
         page.goto(f"{address}/lab/tree/figures.ipynb")
-        page.locator(".jp-Notebook .jp-Cell").first.click()
-        page.keyboard.press("Escape")
-        for name in ("sweep", "timeline", "holds"):
+        page.get_by_text("Python 3 | Idle").or_(
+            page.get_by_text("Python 3 (ipykernel) | Idle")
+        ).first.wait_for()
+        for i, name in enumerate(("sweep", "timeline", "holds")):
+            page.locator(".jp-Notebook .jp-CodeCell .cm-content").nth(i).click()
             page.keyboard.press("Shift+Enter")
             until(lambda n=name: kernel(n), f"{name} runs", 60)
         figures = page.locator(".jp-OutputArea-output .aifig")

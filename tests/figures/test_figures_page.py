@@ -105,7 +105,7 @@ def test_timeline_frames_and_events(visit):
         next_button.is_disabled()
         and page.locator("output").inner_text() == "overlapped"
     )
-    page.get_by_role("slider", name="version").focus()
+    page.get_by_role("slider", name="version", exact=True).focus()
     page.keyboard.press("ArrowLeft")
     figure.frame = 1
     wait_for_title(page, figure.summary())
@@ -127,6 +127,9 @@ def test_timeline_frames_and_events(visit):
     wait_for_title(page, figure.summary())
     note = page.locator(".aifig-note").inner_text()
     assert note.startswith("rank 0, compute: ") and ", from " in note
+    cursor, unit = page.locator(".aifig-stage text").last.text_content().split()
+    at_s = float(cursor) / figure.data["per_s"]
+    assert unit == "ms" and at_s == pytest.approx(0.2 * figure.data["end_s"], rel=0.01)
 
     probe.focus()
     page.keyboard.press("ArrowRight")
@@ -167,7 +170,7 @@ def test_holds_steps_play_and_pause(visit, motion):
     page.get_by_role("button", name="Previous step").click()
     figure.step = 1
     wait_for_title(page, figure.summary())
-    page.get_by_role("slider", name="step").focus()
+    page.get_by_role("slider", name="step", exact=True).focus()
     page.keyboard.press("End")
     figure.step = 6
     wait_for_title(page, figure.summary())
@@ -294,6 +297,21 @@ def test_a_module_that_fails_leaves_the_picture(visit):
     page.wait_for_timeout(500)
     assert page.locator(".bookfig-fallback svg[role=img]").is_visible()
     assert any("absent" in error for error in page.errors)
+    page.errors.clear()
+
+
+def test_a_module_that_breaks_while_drawing_leaves_the_picture(visit):
+    page = visit(make_waves(), host=False, live=False)
+    broken = "export default { render() { throw new Error('broken'); } };"
+    page.route(
+        "**/sweep.js",
+        lambda route: route.fulfill(body=broken, content_type="text/javascript"),
+    )
+    page.add_script_tag(type="module", url="figures/host.js")
+    page.wait_for_timeout(500)
+    assert page.locator(".bookfig-fallback svg[role=img]").is_visible()
+    assert page.locator(".aifig").count() == 0
+    assert page.errors == ["broken"]
     page.errors.clear()
 
 

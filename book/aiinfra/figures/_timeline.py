@@ -44,8 +44,10 @@ def _time(data: dict[str, Any], seconds: float) -> str:
 def _event_text(data: dict[str, Any], event: Sequence[Any]) -> str:
     row, _, name, start, end, kind = event
     rank, lane, _ = data["rows"][row]
+    key, word = data["kinds"][kind][:2]
+    what = "" if key in ("compute", "comm") else f" ({word})"
     return (
-        f"{rank}, {lane}: {data['names'][name]} ({data['kinds'][kind][1]}), "
+        f"{rank}, {lane}: {data['names'][name]}{what}, "
         f"from {_time(data, start)}, for {_time(data, end - start)}"
     )
 

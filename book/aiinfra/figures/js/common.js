@@ -193,7 +193,7 @@ const STYLE = `
 .aifig :is(button, input, .aifig-probe):focus-visible {
   outline: 2px solid var(--aifig-accent); }
 .aifig-note { min-height: 1.45em; margin: 8px 0 0; }
-.aifig-caption { margin: 0 0 10px; max-width: 72ch; display: grid; }
+.aifig-caption { margin: 0 0 10px; display: grid; text-wrap: pretty; }
 .aifig-caption > * { grid-area: 1 / 1; }
 .aifig-quiet { position: absolute; width: 1px; height: 1px; overflow: hidden;
   clip-path: inset(50%); white-space: nowrap; }

@@ -9,8 +9,10 @@ const time = (data, seconds) => `${reading(seconds * data.per_s)} ${data.unit}`;
 
 function eventText(data, [row, , name, start, end, kind]) {
   const [rank, lane] = data.rows[row];
+  const [key, word] = data.kinds[kind];
+  const what = ["compute", "comm"].includes(key) ? "" : ` (${word})`;
   return (
-    `${rank}, ${lane}: ${data.names[name]} (${data.kinds[kind][1]}), ` +
+    `${rank}, ${lane}: ${data.names[name]}${what}, ` +
     `from ${time(data, start)}, for ${time(data, end - start)}`
   );
 }
