@@ -136,8 +136,8 @@ def test_moving_figures_answer_the_keyboard(site, page):
         for number in range(figures.count()):
             figure = figures.nth(number)
             slider = figure.locator("input[type=range]:visible").first
-            before = figure.inner_html()
             slider.focus()
             page.keyboard.press("Home")
+            before = figure.inner_html()
             page.keyboard.press("ArrowRight")
             assert figure.inner_html() != before, f"figure {number} of {path}"
