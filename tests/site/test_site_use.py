@@ -135,9 +135,17 @@ def test_moving_figures_answer_the_keyboard(site, page):
         assert figures.count() == page.locator(".bookfig").count()
         for number in range(figures.count()):
             figure = figures.nth(number)
-            slider = figure.locator("input[type=range]:visible").first
-            slider.focus()
-            page.keyboard.press("Home")
-            before = figure.inner_html()
-            page.keyboard.press("ArrowRight")
-            assert figure.inner_html() != before, f"figure {number} of {path}"
+            figure.locator("input[type=range]:visible").first.focus()
+            at_start = drawn_after(page, figure, "Home", "")
+            drawn_after(page, figure, "ArrowRight", at_start)
+
+
+def drawn_after(page, figure, key: str, before: str) -> str:
+    """The figure once ``key`` has moved it from ``before``; figures draw per frame."""
+    page.keyboard.press(key)
+    page.wait_for_timeout(200)
+    page.wait_for_function(
+        "([figure, before]) => figure.innerHTML !== before",
+        arg=[figure.element_handle(), before],
+    )
+    return figure.inner_html()
