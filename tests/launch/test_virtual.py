@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+import time
 from fractions import Fraction
 
 import cloudpickle
@@ -639,6 +640,12 @@ def test_twenty_runs_under_load_are_identical(ranks_of):
         assert run == runs[0], f"run {number} differs from run 1"
 
 
+def test_debug_mode_gives_the_same_times(ranks_of):
+    """Torch then wraps its process groups in others that check the arguments."""
+    plain = ranks_of(2)(everything)
+    assert launch(everything, world_size=2, clock=CLOCK, debug=True) == plain
+
+
 def accumulate(steps):
     for _ in range(steps):
         compute(0.1)
@@ -711,6 +718,18 @@ def test_wall_clocks_are_aligned(trace):
     order = [t for i, (a, b) in enumerate(pairs) for t in ((a, b), (b, a))[i % 2]]
     assert order == sorted(order)
     assert order[0] > 0
+
+
+def test_no_time_is_before_zero():
+    def program():
+        # Rank 0's arrival is time 0. Play the launcher's part again, rank 0 late.
+        virtual.uninstall()
+        if dist.get_rank() == 0:
+            time.sleep(0.2)
+        virtual.install(None, False, dist.get_rank(), 2)
+        return now()
+
+    assert all(t >= 0 for t in launch(program))
 
 
 def traced():

@@ -280,7 +280,8 @@ class _Rank:
     def now(self) -> float:
         if self.clock is not None:
             return float(self.time)
-        return time.monotonic() - self.origin
+        origin = self.origin  # waits for rank 0 the first time: so before the clock
+        return time.monotonic() - origin
 
     @functools.cached_property
     def origin(self) -> float:
@@ -383,8 +384,8 @@ class _Rank:
         self.alone(op, name)
         collective = _Collective(name, self.issued[name], group.size(), op)
         self.issued[name] += 1
-        # The incoming side is never taken beyond the compute clock here: whatever was
-        # received has been waited for, and collectives in flight come in order.
+        # Only sends can keep the link busy beyond the compute clock: what was received
+        # or reduced has been waited for, and collectives in flight come in order.
         ready = max(self.time, self.outgoing_free)
         self.put(_collective_key(collective, group.rank()), op, n_bytes, ready)
         self.in_flight.append(collective)
@@ -407,7 +408,6 @@ class _Rank:
         start = max(starts)
         c.end = start + _COST_S[c.op](max(sizes), c.ranks, link.alpha, link.rate)
         self.group_end[c.group] = c.end
-        self.outgoing_free = max(self.outgoing_free, c.end)
         first_byte = min(start + link.alpha, c.end)
         self.incoming.take(first_byte, c.end - first_byte)
         self.record("link", c.op, start, c.end, "comm")
@@ -460,6 +460,7 @@ class _Work(dist.Work):
         super().__init__()
         self._me, self._real, self._finish = me, real, finish
         self._finished = False
+        self.record: Callable | None = None  # by the wall clock: the end has come
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         began = None if self._me.clock else self._me.now()
@@ -487,6 +488,13 @@ class _Work(dist.Work):
         That is when DistributedDataParallel waits for its communication hooks.
         """
         future = self._real.get_future()
+        if self.record is not None:
+
+            def record(done):
+                self.record()  # so whoever waits waits for the record, too
+                return done.value()
+
+            return future.then(record)
         if self._me.clock is not None:
             try:
                 engine = torch.autograd.Variable._execution_engine
@@ -523,12 +531,14 @@ def _on_wall_clock(me: _Rank, name: str, call: Callable) -> _Work:
     """Record a real operation: when it was under way, and when the rank waited."""
     issued = me.now()
     real = call()
-    unrecorded = [True]  # whoever pops it records; list.pop is atomic
+    recorded, lock = False, threading.Lock()  # the library has its own threads
 
-    def record_once(_=None) -> None:
-        with contextlib.suppress(IndexError):
-            unrecorded.pop()
-            me.record("link", name, issued, me.now(), "comm")
+    def record_once(_: object = None) -> None:
+        nonlocal recorded
+        with lock:
+            if not recorded:
+                me.record("link", name, issued, me.now(), "comm")
+            recorded = True
 
     # The end is when the library says so, also if nobody is waiting at that time.
     # Some handles (point to point on gloo) have no future: then the end of wait().
@@ -539,7 +549,9 @@ def _on_wall_clock(me: _Rank, name: str, call: Callable) -> _Work:
         record_once()
         me.record("compute", f"wait {name}", began, me.now(), "wait")
 
-    return _handle(me, real, finish)
+    work = _handle(me, real, finish)
+    work.record = record_once
+    return work
 
 
 # ------------------------------------------------- wrapping the process groups
@@ -751,7 +763,7 @@ def install(
         if rank == 0:
             me.put("origin", _host(), time.monotonic(), time.time())
         if trace:
-            dist.barrier()  # nobody's events begin before the origin
+            me.now()  # waits for the origin here, not amid what is to be measured
     if clock is not None or trace:
         for method, wrap in _wrappers().items():
             if method in vars(ProcessGroup):
