@@ -12,6 +12,9 @@ STAGES =
 # make lab ARGS="--no-browser --port 8889" passes these on.
 ARGS =
 
+# Where this is set every process would compile torch anew, for half a minute.
+unexport PYTHONDONTWRITEBYTECODE
+
 AIINFRA = .venv/bin/aiinfra
 NEED_PYTHON = command -v "$(PYTHON)" >/dev/null || { \
   echo "aiinfra: there is no $(PYTHON) here; install Python 3.11, 3.12 or 3.13," \

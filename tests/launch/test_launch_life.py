@@ -171,13 +171,14 @@ def test_200_launches_leak_nothing(tmp_path, monkeypatch):
             "files in the temporary folder": os.listdir(tmp_path),
         }
 
+    others = listening([os.getpid()])  # what earlier tests of this process serve
     launch(dist.barrier)
     before = footprint()
     for _ in range(200):
         launch(dist.barrier)
     assert footprint() == before
     assert before["children of the server"] == []
-    assert before["ports"] == []
+    assert before["ports"] == others
     assert before["files in the temporary folder"] == []
 
 

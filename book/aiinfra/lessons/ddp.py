@@ -49,7 +49,7 @@ def ring_step(chunks: list[torch.Tensor], step: int) -> int:
     received = torch.empty_like(target)
     send = dist.P2POp(dist.isend, outgoing, (rank + 1) % n_ranks)
     receive = dist.P2POp(dist.irecv, received, (rank - 1) % n_ranks)
-    for work in dist.batch_isend_irecv([send, receive]):
+    for work in dist.batch_isend_irecv([receive, send]):
         work.wait()
     if step < n_ranks - 1:
         target += received
