@@ -4,7 +4,7 @@ Called by the Makefile with the machine's own Python, so it uses the standard li
 only, and no syntax newer than what an old Python can read: a reader whose Python is
 too old or too new gets one line, not a traceback.
 
-    python3 book/bootstrap.py site          # or lab, or test
+    python3 book/bootstrap.py site          # or lab, teach, test
     python3 book/bootstrap.py --check       # only: is this Python supported?
 
 Idempotent: a stamp in .venv holds the hash of what was installed, and an unchanged
@@ -32,7 +32,12 @@ UNDERWAY = os.path.join(VENV, "installing")
 LOG = os.path.join(VENV, "install.log")
 
 # What each extra of pyproject.toml brings along.
-COVERS = {"site": ["site"], "lab": ["lab"], "test": ["site", "lab", "test"]}
+COVERS = {
+    "site": ["site"],
+    "lab": ["lab"],
+    "teach": ["site", "lab", "teach"],
+    "test": ["site", "lab", "teach", "test"],
+}
 
 # A word in pip's output -> (what happened, what to do). The first that fits is told.
 CAUSES = [
@@ -74,7 +79,7 @@ def main(arguments):
         elif len(arguments) == 1 and arguments[0] in COVERS:
             prepare(arguments[0])
         else:
-            raise SetupError("usage: bootstrap.py site|lab|test|--check")
+            raise SetupError("usage: bootstrap.py site|lab|teach|test|--check")
     except SetupError as stop:
         print("aiinfra: %s" % stop, file=sys.stderr)
         return 2
