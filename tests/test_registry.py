@@ -24,6 +24,13 @@ ALL = [
 ]
 
 
+def evaluated(entry, figure):
+    """The derivation's value; by the schema it has only names, digits, operators."""
+    known = {name: int(f) if f.is_integer() else f for name, f in entry.figures.items()}
+    known |= {ref: getattr(entry, ref) for ref in entry.refs}
+    return float(eval(figure.derivation, {"__builtins__": {}}, known))
+
+
 def read(name):
     data = yaml.safe_load((FOLDER / name).read_text(encoding="utf-8"))
     return json.loads(json.dumps(data, default=str))  # dates as JSON has them
@@ -64,8 +71,8 @@ def test_every_figure_says_what_it_is(entry, figure):
     assert figure > 0
     assert figure.kind in {"spec", "derived", "measured", "assumed"}
     assert figure.source and figure.date
-    if figure.derivation:  # digits and operators only, by the schema
-        assert float(eval(figure.derivation)) == figure
+    if figure.derivation:
+        assert evaluated(entry, figure) == figure
     if figure.unit == "B/s" and entry.kind == "link":
         assert figure.one_way and figure.name.startswith("one_way")
     if figure.unit == "FLOP/s":
@@ -98,8 +105,8 @@ def test_published_figures():
     assert ridge == pytest.approx(295, rel=3e-3)
     node = hardware("DGX H100")
     assert node.scale_up.one_way_bytes_per_s / node.scale_out.one_way_bytes_per_s == 9
-    power = node.gpus * node.gpu.tdp_w
-    assert node.max_power_w / power == pytest.approx(1.82, rel=5e-3)
+    power = node.accelerators * node.accelerator.tdp_w
+    assert node.power_w / power == pytest.approx(1.82, rel=5e-3)
 
 
 @pytest.mark.parametrize("name", ["Llama 3 8B", "Llama 3 70B", "Llama 3 405B"])
@@ -139,6 +146,30 @@ def test_case_and_spaces_do_not_matter(name):
 def test_an_unknown_name_offers_the_nearest(ask, name, hint):
     with pytest.raises(UnknownName, match=hint):
         ask(name)
+
+
+def test_a_model_has_traits():
+    llama = model("Llama 3 8B")
+    assert llama.traits["mlp"] == "swiglu" and llama.traits["tied"] is False
+    assert "traits: attention: gqa, mlp: swiglu" in repr(llama)
+
+
+def test_an_entrys_source_is_that_of_its_figures():
+    data = {
+        "what": "a model",
+        "source": "A report",
+        "date": "2026-12-01",
+        "shape": {"layers": 3},
+        "figures": {
+            "context": {"value": 8, "unit": "count", "kind": "spec", "source": "A card"}
+        },
+    }
+    entry = registry.Entry("model", "X", data)
+    assert (entry.layers, entry.layers.source) == (3, "A report")
+    assert (entry.context.source, entry.context.date) == ("A card", "2026-12-01")
+    del data["source"]
+    with pytest.raises(ValueError, match=r"models.yaml: X: layers: .*source"):
+        registry.Entry("model", "X", data)
 
 
 def test_an_unknown_attribute_lists_what_there_is():

@@ -3,6 +3,7 @@
     hardware("H100 SXM").bf16_dense_flops     # 989.4 TFLOP/s (spec, dense, per card)
     link("NVLink 4").one_way_bytes_per_s      # 450 GB/s (derived, one-way, per card)
     model("Llama 3 8B").parameters            # 8.03e9 parameters (derived)
+    model("Llama 3 8B").traits["mlp"]         # 'swiglu'
 
 A figure is a float in base units (bytes, seconds, FLOP/s, watts) that also knows
 where it comes from: ``.kind`` is ``spec`` (printed by the maker), ``derived`` (our
@@ -45,10 +46,11 @@ class UnknownName(LookupError):  # noqa: N818 - reads as what it says in a trace
 class Figure(float):
     """One constant: a float in base units, with where it comes from.
 
-    ``name`` is the attribute's, ``unit`` one of B, B/s, FLOP/s, s, W, parameters,
-    tokens, count; ``kind`` is spec, derived, measured or assumed; ``per`` says of
-    what one there is (card, port, node, message). ``dense`` and ``one_way`` are True
-    where they apply, else None.
+    ``name`` is the attribute's, ``unit`` one of B, B/s, FLOP/s, OP/s, Hz, s, W,
+    USD/h, parameters, tokens, count; ``kind`` is spec, derived, measured or assumed;
+    ``per`` says of what one there is (card, port, node, message). ``dense`` and
+    ``one_way`` are True where they apply, else None. ``printed`` is what the source
+    prints where that isn't the value: both ways added up, GB for GiB, sparse, rounded.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Figure(float):
     note: str
     derivation: str
     per: str
+    printed: float | None
     dense: bool | None
     one_way: bool | None
 
@@ -76,6 +79,7 @@ class Figure(float):
         note: str = "",
         derivation: str = "",
         per: str = "",
+        printed: float | None = None,
         dense: bool | None = None,
         one_way: bool | None = None,
     ) -> Figure:
@@ -83,7 +87,7 @@ class Figure(float):
         self.name, self.unit, self.kind = name, unit, kind
         self.source, self.date, self.url = source, str(date), url
         self.note, self.derivation, self.per = note, derivation, per
-        self.dense, self.one_way = dense, one_way
+        self.printed, self.dense, self.one_way = printed, dense, one_way
         return self
 
     def __getnewargs_ex__(self) -> tuple[tuple[float], dict[str, Any]]:
@@ -104,6 +108,8 @@ class Figure(float):
             return f"{value / 2**30:.4g} GiB"
         if self.unit == "s":
             return f"{value * 1e6:.4g} µs"
+        if self.unit == "USD/h":
+            return f"{value:.2f} USD/h"
         prefixes = WORDS if self.unit in ("parameters", "tokens") else SI
         scale, prefix = next(pair for pair in prefixes if value >= pair[0])
         return f"{value / scale:.4g} {prefix}{self.unit}"
@@ -125,9 +131,9 @@ class Figure(float):
 class Entry:
     """One piece of hardware, link or model: its figures are its attributes.
 
-    ``.figures`` maps names to figures; ``.what`` says what it is; a name under
-    ``.refs`` is an attribute that gives another entry, e.g.
-    ``hardware("H100 SXM").scale_up`` is ``link("NVLink 4")``.
+    ``.figures`` maps names to figures; ``.traits`` holds what has no number; ``.what``
+    says what it is; a name under ``.refs`` is an attribute that gives another entry,
+    e.g. ``hardware("H100 SXM").scale_up`` is ``link("NVLink 4")``.
     """
 
     def __init__(self, kind: str, name: str, data: dict[str, Any]) -> None:
@@ -135,8 +141,14 @@ class Entry:
         self.what: str = data["what"]
         self.aliases: list[str] = data.get("aliases", [])
         self.refs: dict[str, dict[str, str]] = data.get("refs", {})
+        self.traits: dict[str, str | bool] = data.get("traits", {})
         self.figures: dict[str, Figure] = {}
-        for figure_name, fields in data["figures"].items():
+        source = {key: data[key] for key in ("source", "date", "url") if key in data}
+        given = dict(data.get("figures", {}))
+        for figure_name, count in data.get("shape", {}).items():
+            given[figure_name] = {"value": count, "unit": "count", "kind": "spec"}
+        for figure_name, fields in given.items():
+            fields = source | fields
             try:
                 figure = Figure(fields.pop("value"), name=figure_name, **fields)
             except (KeyError, TypeError, ValueError) as error:
@@ -169,6 +181,9 @@ class Entry:
         for key, ref in self.refs.items():
             ((kind, name),) = ref.items()
             lines.append(f"  {key:<{width}}  {kind}({name!r})")
+        if self.traits:
+            said = ", ".join(f"{key}: {trait}" for key, trait in self.traits.items())
+            lines.append(f"  traits: {said}")
         return "\n".join(lines)
 
 
@@ -210,9 +225,6 @@ def _load(kind: str) -> dict[str, Entry]:
     data = yaml.load(
         path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     )
-    # Figures that several entries share are one object in YAML: hence the copies.
-    for fields in data["entries"].values():
-        fields["figures"] = {k: dict(v) for k, v in fields["figures"].items()}
     return {name: Entry(kind, name, d) for name, d in data["entries"].items()}
 
 

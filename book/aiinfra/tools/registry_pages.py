@@ -129,14 +129,16 @@ def nodes(_: Path) -> str:
     rows = [
         [
             f"**{entry.name}**",
-            f"{value(entry, 'gpus')} × {entry.gpu.name}",
+            f"{value(entry, 'accelerators')} × {entry.accelerator.name}",
             f"{value(entry, 'nics')} × {entry.scale_out.name}",
             value(entry, "max_power_w"),
         ]
         for entry in entries("hardware")
-        if "gpu" in entry.refs
+        if "accelerator" in entry.refs
     ]
-    return scrolling_table("Nodes", ["name", "GPUs", "network", "power, at most"], rows)
+    return scrolling_table(
+        "Nodes", ["name", "accelerators", "network", "power, at most"], rows
+    )
 
 
 def links(_: Path) -> str:
