@@ -1,4 +1,4 @@
-"""A real browser, and a local server with pages that hold figures."""
+"""A local server with pages that hold figures, and visits to them."""
 
 import functools
 import http.server
@@ -8,17 +8,6 @@ import threading
 import pytest
 
 from aiinfra.figures._base import JS
-from aiinfra.tools.browser import find_chromium
-
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 PAGE = """<!doctype html><html lang="en" {attributes}><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -29,18 +18,6 @@ html[data-theme=dark] body {{ background: #14181e; color: #ced6dd;
 </style></head><body><main><h1>Figures</h1>{body}</main>
 {host}</body></html>"""
 HOST = '<script type="module" src="figures/host.js"></script>'
-
-
-@pytest.fixture(scope="session")
-def chromium():
-    path = find_chromium()
-    if path is None:
-        pytest.skip("no Chromium on this machine (see `make doctor`)")
-    api = pytest.importorskip("playwright.sync_api")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):

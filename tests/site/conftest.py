@@ -1,6 +1,5 @@
-"""The built site, served, and one browser for all tests that look at it."""
+"""The built site, served, for all tests that look at it."""
 
-import os
 import re
 from functools import cache
 from pathlib import Path
@@ -9,36 +8,9 @@ import pytest
 from pagechecks import visit
 
 from aiinfra.tools import build
-from aiinfra.tools.browser import find_chromium
 from aiinfra.tools.serve import serving
 
 ROOT = Path(__file__).resolve().parents[2]
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
-
-@pytest.fixture(scope="session")
-def chromium():
-    """A headless browser; skips without one, fails if AIINFRA_REQUIRE_BROWSER=1."""
-    path = find_chromium()
-    if path is None:
-        reason = "no Chromium on this machine (see `make doctor`)"
-        if os.environ.get("AIINFRA_REQUIRE_BROWSER") == "1":
-            pytest.fail(f"{reason}, and AIINFRA_REQUIRE_BROWSER=1 demands one")
-        pytest.skip(reason)
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="session")
