@@ -116,6 +116,7 @@ def test_code_that_repeats_the_registry_is_refused(code, message):
         "x = 1e9; y = 1e11; z = 2**36",  # units, not constants
         "x = 4096 + 8192 + 16384",  # powers of two are everywhere
         "x = 3072",  # a small count, equal by chance
+        "x = 2e12",  # tokens that some model was trained on are round numbers
         "x = 989.5",
         'x = "989.4e12"',
         "# 989.4e12",

@@ -135,8 +135,8 @@ def _constant(literal: str) -> tuple[Entry, Figure] | None:
         return None
     for entry in _entries():
         for figure in entry.figures.values():
-            if figure.unit == "count" and figure < 1e4:
-                continue
+            if figure.unit == "tokens" or (figure.unit == "count" and figure < 1e4):
+                continue  # small or round: equal by chance
             if any(math.isclose(value, v, rel_tol=1e-9) for v in _scalings(figure)):
                 return entry, figure
     return None
