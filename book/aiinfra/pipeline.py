@@ -1,0 +1,693 @@
+"""Pipeline schedules as data: made, checked, simulated, and priced in closed form.
+
+A schedule is a list with one entry per rank: the operations of that rank, in the
+order in which it runs them. An operation is an :class:`Op`, or an :class:`Overlap`
+of a forward and a backward that run at the same time (DualPipe). Kinds:
+
+    F  forward of one micro-batch through one stage
+    B  its whole backward
+    I  only the gradient with respect to the stage's input (Qi et al. call it B)
+    W  only the gradient with respect to the stage's weights, any time after its I
+
+A *stage* is a run of layers; p is the number of ranks ("stages" in the arguments), m
+the number of micro-batches. Interleaved schedules cut the model into p*v stages and
+rank r holds the stages r, r+p, r+2p, ... DualPipe keeps two copies of p stages: rank
+r holds stage r for micro-batches that enter at rank 0 and stage p-1-r for those that
+enter at rank p-1.
+
+Two numbers are called "the bubble" and differ: the *share* is idle time over the
+time of the step, as GPipe counts it; the *overhead* is idle time over busy time, as
+Narayanan et al. count it. share = overhead / (1 + overhead).
+
+Everything computes with the numbers it is given: ``fractions.Fraction`` times give
+exact results.
+
+Sources: Huang et al. 2019 (GPipe); Narayanan et al. 2021, arXiv:2104.04473 (1F1B as
+it is used now, interleaving); Qi et al. 2024, arXiv:2401.10241 (ZB-H1, ZB-H2);
+DeepSeek-AI 2024, arXiv:2412.19437, and the README of deepseek-ai/DualPipe.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Rational, Real
+from typing import NamedTuple
+
+__all__ = [
+    "SCHEDULES",
+    "Op",
+    "Overlap",
+    "Run",
+    "Timeline",
+    "in_flight",
+    "peak_activations",
+    "schedule",
+    "simulate",
+    "validate",
+]
+
+SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "dualpipe")
+
+
+class Op(NamedTuple):
+    """One operation: ``kind`` is "F", "B", "I" or "W"; stages count from 0."""
+
+    kind: str
+    stage: int
+    micro_batch: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}{self.micro_batch} of stage {self.stage}"
+
+
+class Overlap(NamedTuple):
+    """A forward and a backward of two micro-batches, run at the same time."""
+
+    forward: Op
+    backward: Op
+
+    def __str__(self) -> str:
+        return f"{self.forward} with {self.backward}"
+
+
+Schedule = Sequence[Sequence[Op | Overlap]]
+
+
+def _whole(name: str, value: int, low: int, high: int = 10**6) -> None:
+    good = isinstance(value, Integral) and not isinstance(value, bool)
+    if not good or not low <= value <= high:
+        raise ValueError(
+            f"{name} must be a whole number from {low} to {high:,}, got {value!r}"
+        )
+
+
+def _check_shape(name: str, stages: int, micro_batches: int, virtual: int) -> None:
+    if name not in SCHEDULES:
+        raise ValueError(
+            f"schedule must be one of {', '.join(SCHEDULES)}; got {name!r}"
+        )
+    _whole("stages", stages, 1)
+    _whole("micro_batches", micro_batches, 1)
+    if name == "interleaved":
+        _whole("virtual", virtual, 2)
+        if micro_batches % stages:
+            raise ValueError(
+                "micro_batches must be a multiple of stages in an interleaved "
+                f"schedule, got {micro_batches} for {stages} stages"
+            )
+    elif virtual != 1:
+        raise ValueError(f"virtual must be 1 in {name}, got {virtual!r}")
+    if name == "dualpipe":
+        if stages % 2:
+            raise ValueError(f"stages must be even in dualpipe, got {stages}")
+        if micro_batches % 2 or micro_batches < 2 * stages:
+            raise ValueError(
+                "micro_batches must be even and at least 2 * stages in dualpipe, "
+                f"got {micro_batches} for {stages} stages"
+            )
+
+
+def schedule(
+    name: str, stages: int, micro_batches: int, virtual: int = 1
+) -> list[list[Op | Overlap]]:
+    """The operations of every rank, in order.
+
+    Args:
+        name: one of :data:`SCHEDULES`.
+        stages: p, the number of ranks in the pipeline; even in "dualpipe".
+        micro_batches: m; a multiple of p in "interleaved", even and at least 2p in
+            "dualpipe" (half of them enter at each end).
+        virtual: v, the stages each rank holds; at least 2 in "interleaved", else 1.
+
+    Raises:
+        ValueError: naming the argument, its value and what is allowed.
+    """
+    _check_shape(name, stages, micro_batches, virtual)
+    make = _MAKERS[name]
+    return [list(make(rank, stages, micro_batches, virtual)) for rank in range(stages)]
+
+
+def _gpipe(rank: int, p: int, m: int, v: int) -> Iterator[Op]:
+    """All forwards, then all backwards."""
+    for k in range(m):
+        yield Op("F", rank, k)
+    for k in range(m):
+        yield Op("B", rank, k)
+
+
+def _one_f_one_b(rank: int, p: int, m: int, v: int) -> Iterator[Op]:
+    """p-1-r forwards to fill the stages behind, then a backward per forward."""
+    warm_up = min(p - 1 - rank, m)
+    for k in range(warm_up):
+        yield Op("F", rank, k)
+    for k in range(m):
+        if warm_up + k < m:
+            yield Op("F", rank, warm_up + k)
+        yield Op("B", rank, k)
+
+
+def _interleaved_warm_up(rank: int, p: int, m: int, v: int) -> int:
+    """Forwards of single stages before the first backward's own (Megatron-LM)."""
+    return min(2 * (p - 1 - rank) + (v - 1) * p, m * v)
+
+
+def _interleaved(rank: int, p: int, m: int, v: int) -> Iterator[Op]:
+    """Megatron-LM's order: p micro-batches through a chunk, then the next chunk."""
+
+    def forward(k: int) -> Op:
+        chunk, within = k % (p * v) // p, k % p
+        return Op("F", chunk * p + rank, k // (p * v) * p + within)
+
+    def backward(k: int) -> Op:
+        _, stage, micro_batch = forward(k)
+        return Op("B", (v - 1) * p + 2 * rank - stage, micro_batch)  # chunks reversed
+
+    warm_up, total = _interleaved_warm_up(rank, p, m, v), m * v
+    for k in range(warm_up):
+        yield forward(k)
+    for k in range(total):
+        if warm_up + k < total:
+            yield forward(warm_up + k)
+        yield backward(k)
+
+
+def _zero_bubble(rank: int, m: int, warm_up: int, late: int) -> Iterator[Op]:
+    """1F1B with split backwards; each W runs ``late`` micro-batches after its I."""
+    for k in range(min(warm_up, m)):
+        yield Op("F", rank, k)
+    for k in range(m):
+        if warm_up + k < m:
+            yield Op("F", rank, warm_up + k)
+        yield Op("I", rank, k)
+        if k >= late:
+            yield Op("W", rank, k - late)
+    for k in range(max(m - late, 0), m):
+        yield Op("W", rank, k)
+
+
+def _zb_h1(rank: int, p: int, m: int, v: int) -> Iterator[Op]:
+    """As many activations as 1F1B's first rank, on every rank."""
+    return _zero_bubble(rank, m, warm_up=p - 1 - rank, late=rank)
+
+
+def _zb_h2(rank: int, p: int, m: int, v: int) -> Iterator[Op]:
+    """Twice the warm-up fills the wait for the first backward, too."""
+    return _zero_bubble(rank, m, warm_up=2 * (p - 1 - rank), late=2 * rank)
+
+
+def _dualpipe(rank: int, p: int, m: int, v: int) -> Iterator[Op | Overlap]:
+    """DeepSeek's eight steps; both halves of the ranks mirror each other."""
+    half = p // 2
+    depth = min(rank, p - 1 - rank)  # 0 at both ends, half - 1 in the middle
+    inner = half - 1 - depth
+    mirrored = rank >= half
+    forwards, backwards = [0, 0], [0, 0]
+    late: deque[Op] = deque()  # input gradients whose weight gradients are to come
+
+    def op(kind: str, side: int, counts: list[int]) -> Op:
+        # Side 0 is the direction whose entry is nearer to this rank.
+        direction = side ^ mirrored
+        stage = p - 1 - rank if direction else rank
+        counts[side] += 1
+        return Op(kind, stage, direction * (m // 2) + counts[side] - 1)
+
+    def forward(side: int) -> Op:
+        return op("F", side, forwards)
+
+    def backward(side: int) -> Op:
+        return op("B", side, backwards)
+
+    def input_only(side: int) -> Op:
+        late.append(op("I", side, backwards))
+        return late[-1]
+
+    def weights() -> Op:
+        return late.popleft()._replace(kind="W")
+
+    for _ in range(2 * inner):
+        yield forward(0)
+    for _ in range(depth + 1):
+        yield forward(0)
+        yield forward(1)
+    for _ in range(inner):
+        yield input_only(1)
+        yield weights()
+        yield forward(1)
+    for k in range(m // 2 - p + depth + 1):
+        if k == 0 and inner == 0:  # the two middle ranks gain nothing from overlap
+            yield forward(0)
+            yield backward(1)
+        else:
+            yield Overlap(forward(0), backward(1))
+        yield Overlap(forward(1), backward(0))
+    for _ in range(inner):
+        yield backward(1)
+        yield Overlap(forward(1), backward(0))
+    for k in range(2 * (depth + 1)):  # the second half leaves its weights for later
+        yield (input_only if k > depth else backward)(1 - k % 2)
+    for _ in range(inner):
+        yield weights()
+        yield input_only(0)
+    while late:
+        yield weights()
+
+
+_MAKERS: dict[str, Callable[[int, int, int, int], Iterator[Op | Overlap]]] = {
+    "gpipe": _gpipe,
+    "1f1b": _one_f_one_b,
+    "interleaved": _interleaved,
+    "zb-h1": _zb_h1,
+    "zb-h2": _zb_h2,
+    "dualpipe": _dualpipe,
+}
+
+
+def in_flight(
+    name: str, stages: int, stage: int, micro_batches: int, virtual: int = 1
+) -> int:
+    """The most activations that rank ``stage`` holds at once.
+
+    Counted in (micro-batch, stage) pairs from the forward to the end of the backward
+    (of W, where it is apart): one is what one micro-batch leaves behind on one stage.
+    A stage of an interleaved schedule has 1/v of the rank's layers.
+
+    ========== ===========================================================
+    gpipe      m
+    1f1b       min(p - r, m)
+    interleaved min(2(p - 1 - r) + (v - 1)p + 1, mv)
+    zb-h1      min(p, m) on every rank
+    zb-h2      min(2p - 1, m) on every rank
+    dualpipe   p + 1 on every rank
+    ========== ===========================================================
+
+    Raises:
+        ValueError: as :func:`schedule`, and for a ``stage`` outside 0 ... p-1.
+    """
+    _check_shape(name, stages, micro_batches, virtual)
+    _whole("stage", stage, 0, stages - 1)
+    p, m = stages, micro_batches
+    if name == "gpipe":
+        return m
+    if name == "1f1b":
+        return min(p - stage, m)
+    if name == "interleaved":
+        return min(_interleaved_warm_up(stage, p, m, virtual) + 1, m * virtual)
+    if name == "dualpipe":
+        return p + 1
+    return min(p if name == "zb-h1" else 2 * p - 1, m)
+
+
+def _ops(item: Op | Overlap) -> tuple[Op, ...]:
+    return tuple(item) if isinstance(item, Overlap) else (item,)
+
+
+def peak_activations(plan: Schedule, kept_for_weights: Real = 1) -> list[Real]:
+    """The most activations each rank holds at once, counted as by :func:`in_flight`.
+
+    ``kept_for_weights`` is the part of an activation, 0 to 1, that stays in memory
+    between a split backward's I and its W; 1 is the upper bound, Qi et al. report
+    less.
+    """
+    peaks = []
+    for ops in plan:
+        held = peak = 0
+        for op in (op for item in ops for op in _ops(item)):
+            held += {
+                "F": 1,
+                "B": -1,
+                "I": kept_for_weights - 1,
+                "W": -kept_for_weights,
+            }[op.kind]
+            peak = max(peak, held)
+        peaks.append(peak)
+    return peaks
+
+
+def _check_complete(plan: Schedule) -> int:
+    """Raise unless each operation is listed once, on one rank, after what it needs.
+
+    Returns the number of stages, those of all ranks together.
+    """
+    where: dict[Op, tuple[int, int]] = {}
+    for rank, ops in enumerate(plan):
+        for place, item in enumerate(ops):
+            for op in _ops(item):
+                if not isinstance(op, Op) or op.kind not in ("F", "B", "I", "W"):
+                    raise ValueError(
+                        f"rank {rank} must list Op or Overlap, with kinds F, B, I and "
+                        f"W; got {op!r}"
+                    )
+                _whole("stage", op.stage, 0)
+                _whole("micro_batch", op.micro_batch, 0)
+                if op in where:
+                    raise ValueError(f"{op} is listed twice")
+                where[op] = (rank, place)
+    if not where:
+        raise ValueError("the schedule is empty: no rank has an operation")
+    stages = 1 + max(op.stage for op in where)
+    micro_batches = 1 + max(op.micro_batch for op in where)
+    for stage in range(stages):
+        for k in range(micro_batches):
+            f, b, i, w = (Op(kind, stage, k) for kind in "FBIW")
+            whole, split = b in where, (i in where, w in where)
+            if f not in where:
+                raise ValueError(f"{f} is missing")
+            if whole and any(split):
+                raise ValueError(f"{b} is listed whole and also split into I and W")
+            if not whole and not all(split):
+                lacking = b if not any(split) else w if split[0] else i
+                raise ValueError(f"{lacking} is missing")
+            order = [f, b] if whole else [f, i, w]
+            for first, then in itertools.pairwise(order):
+                if where[first][0] != where[then][0]:
+                    raise ValueError(
+                        f"{then} is on rank {where[then][0]}, but {first} left what it "
+                        f"needs on rank {where[first][0]}"
+                    )
+                if where[first][1] >= where[then][1]:
+                    raise ValueError(f"{then} must come after {first} on its rank")
+    return stages
+
+
+class _Message(NamedTuple):
+    """What one stage sends another: activations (F) or their gradient (G)."""
+
+    kind: str
+    stage: int  # that sends
+    micro_batch: int
+
+    def __str__(self) -> str:
+        what = "output" if self.kind == "F" else "input gradient"
+        return f"the {what} of stage {self.stage} for micro-batch {self.micro_batch}"
+
+
+def _needs(op: Op, stages: int) -> _Message | None:
+    if op.kind == "F" and op.stage > 0:
+        return _Message("F", op.stage - 1, op.micro_batch)
+    if op.kind in "BI" and op.stage < stages - 1:
+        return _Message("G", op.stage + 1, op.micro_batch)
+    return None
+
+
+def _gives(op: Op, stages: int) -> tuple[_Message, int] | None:
+    """The message that ``op`` makes, and the stage it is for."""
+    if op.kind == "F" and op.stage < stages - 1:
+        return _Message("F", op.stage, op.micro_batch), op.stage + 1
+    if op.kind in "BI" and op.stage > 0:
+        return _Message("G", op.stage, op.micro_batch), op.stage - 1
+    return None
+
+
+def _homes(plan: Schedule) -> dict[tuple[int, int], int]:
+    """The rank on which a stage runs for a micro-batch."""
+    return {
+        op[1:]: rank
+        for rank, ops in enumerate(plan)
+        for item in ops
+        for op in _ops(item)
+    }
+
+
+class Run(NamedTuple):
+    """``rank`` ran ``op`` from ``start_s`` to ``end_s``."""
+
+    rank: int
+    op: Op | Overlap
+    start_s: Real
+    end_s: Real
+
+
+class Transfer(NamedTuple):
+    """The result of ``op`` was on the link from ``rank`` to ``target``."""
+
+    rank: int
+    target: int
+    op: Op
+    start_s: Real
+    end_s: Real
+
+
+def _play(
+    plan: Schedule,
+    stages: int,
+    seconds: Callable[[Op | Overlap], Real],
+    transfer_s: Sequence[Real],
+) -> tuple[list[Run], list[Transfer]]:
+    """Run every rank's list as soon as its inputs are there; ValueError on deadlock."""
+    home = _homes(plan)
+    ready_s: dict[_Message, Real] = {}
+    waiting: dict[_Message, int] = {}  # message -> the rank that waits for it
+    place = [0] * len(plan)
+    rank_free_s: list[Real] = [0] * len(plan)
+    link_free_s: dict[tuple[int, int], Real] = {}
+    runs, transfers = [], []
+    awake = deque(range(len(plan)))
+    while awake:
+        rank = awake.popleft()
+        for item in plan[rank][place[rank] :]:
+            needed = [m for op in _ops(item) if (m := _needs(op, stages)) is not None]
+            missing = next((m for m in needed if m not in ready_s), None)
+            if missing is not None:
+                waiting[missing] = rank
+                break
+            start_s = max([rank_free_s[rank], *(ready_s[m] for m in needed)])
+            end_s = start_s + seconds(item)
+            runs.append(Run(rank, item, start_s, end_s))
+            rank_free_s[rank] = end_s
+            place[rank] += 1
+            for op in _ops(item):
+                given = _gives(op, stages)
+                if given is None:
+                    continue
+                message, to_stage = given
+                target = home[to_stage, op.micro_batch]
+                ready_s[message] = end_s
+                if target != rank:
+                    link = (rank, target)
+                    sent_s = max(end_s, link_free_s.get(link, 0))
+                    here_s = sent_s + transfer_s[min(op.stage, to_stage)]
+                    link_free_s[link] = ready_s[message] = here_s
+                    transfers.append(Transfer(rank, target, op, sent_s, here_s))
+                if message in waiting:
+                    awake.append(waiting.pop(message))
+    if waiting:
+        stuck = ", ".join(
+            f"rank {rank} has {plan[rank][place[rank]]} next and waits for {message}"
+            for message, rank in sorted(waiting.items(), key=lambda pair: pair[1])
+        )
+        raise ValueError(f"the schedule deadlocks: {stuck}")
+    runs.sort(key=lambda run: (run.rank, run.start_s, run.end_s))
+    return runs, transfers
+
+
+def validate(
+    plan: Schedule, *, synchronous: bool = False, receives_ahead: int = 0
+) -> None:
+    """Raise a ValueError that says what is wrong, unless ``plan`` can be run.
+
+    Every (stage, micro-batch) must have one F and either one B or one I and one W,
+    all on one rank, each after what it needs; and no ranks may wait for one another
+    in a circle, when a message waits at its receiver until it is wanted.
+
+    With ``synchronous`` messages don't wait: a send ends when its receive is posted.
+    Between two operations a rank posts the sends of the one and the receives of the
+    next together, as batched isend and irecv do, and goes on when they are done. It
+    may post receives early, for the ``receives_ahead`` operations after the next:
+    GPipe, 1F1B and ZB-H1 need 0, the others more.
+    """
+    _whole("receives_ahead", receives_ahead, 0)
+    stages = _check_complete(plan)
+    _play(plan, stages, lambda item: 0, [0] * stages)
+    if synchronous:
+        _meet(plan, stages, receives_ahead)
+
+
+def _meet(plan: Schedule, stages: int, ahead: int) -> None:
+    """Raise unless the ranks get through when every send must meet its receive."""
+    home = _homes(plan)
+    # What each rank receives before its operations, and sends after them.
+    receives: list[list[list[_Message]]] = []
+    sends: list[list[list[_Message]]] = []
+    for rank, ops in enumerate(plan):
+        receives.append([])
+        sends.append([[]])  # nothing before the first operation
+        for item in ops:
+            needed = [_needs(op, stages) for op in _ops(item)]
+            given = [_gives(op, stages) for op in _ops(item)]
+            receives[rank].append(
+                [m for m in needed if m and home[m.stage, m.micro_batch] != rank]
+            )
+            sends[rank].append(
+                [g[0] for g in given if g and home[g[1], g[0].micro_batch] != rank]
+            )
+    posted: dict[_Message, int] = {}  # message -> the rank whose side came first
+    met: set[_Message] = set()
+    place, posted_up_to = [0] * len(plan), [0] * len(plan)
+    arrived = [False] * len(plan)  # has the rank posted what it posts at its place?
+    awake = deque(range(len(plan)))
+    while awake:
+        rank = awake.popleft()
+        while place[rank] <= len(plan[rank]):
+            here = place[rank]
+            if not arrived[rank]:
+                now = list(sends[rank][here])
+                while posted_up_to[rank] < min(here + ahead + 1, len(plan[rank])):
+                    now += receives[rank][posted_up_to[rank]]
+                    posted_up_to[rank] += 1
+                for message in now:
+                    if message in posted:
+                        met.add(message)
+                        awake.append(posted.pop(message))
+                    else:
+                        posted[message] = rank
+                arrived[rank] = True
+            wanted = receives[rank][here] if here < len(plan[rank]) else []
+            if not met.issuperset(sends[rank][here]) or not met.issuperset(wanted):
+                break
+            place[rank], arrived[rank] = here + 1, False
+    if posted:
+        stuck = ", ".join(
+            f"rank {rank} waits to exchange {message}"
+            for message, rank in sorted(posted.items(), key=lambda pair: pair[1])
+        )
+        raise ValueError(f"the schedule deadlocks with synchronous messages: {stuck}")
+
+
+def _time(name: str, value: Real, *, above_zero: bool = False) -> None:
+    good = isinstance(value, Real) and not isinstance(value, bool)
+    good = good and (isinstance(value, Rational) or math.isfinite(value))
+    if not good or value < 0 or (above_zero and value == 0):
+        wanted = "greater than 0" if above_zero else "0 or more"
+        raise ValueError(f"{name} must be a finite number {wanted}, got {value!r}")
+
+
+def _per(name: str, value: Real | Sequence[Real], count: int, what: str) -> list[Real]:
+    """``value`` for each of ``count`` stages or boundaries."""
+    if isinstance(value, Real):
+        _time(name, value)
+        return [value] * count
+    values = list(value)
+    if len(values) != count:
+        raise ValueError(
+            f"{name} must be one number or one for each of the {count} {what}, "
+            f"got {len(values)}"
+        )
+    for i, number in enumerate(values):
+        _time(f"{name}[{i}]", number)
+    return values
+
+
+def simulate(
+    plan: Schedule,
+    forward_s: Real | Sequence[Real],
+    backward_s: Real | Sequence[Real] | None = None,
+    *,
+    input_s: Real | Sequence[Real] | None = None,
+    weight_s: Real | Sequence[Real] | None = None,
+    transfer_s: Real | Sequence[Real] = 0,
+    overlap_s: Real | None = None,
+) -> Timeline:
+    """Play a schedule: every rank runs its list, each operation as soon as it can.
+
+    Args:
+        plan: from :func:`schedule`, or your own.
+        forward_s: seconds of a forward; one number, or one for each stage.
+        backward_s: seconds of a whole backward; if None, input_s + weight_s.
+        input_s, weight_s: seconds of the two halves of a split backward; half of
+            backward_s each if both are None.
+        transfer_s: seconds from the end of an operation until its result is on
+            another rank; one number, or one for each pair of neighbouring stages
+            (s, s+1). Ranks compute meanwhile. A link carries one message each way at
+            a time.
+        overlap_s: seconds of an :class:`Overlap`; if None, those of its two
+            operations added up: nothing gained.
+
+    Raises:
+        ValueError: for a schedule that can't run, or times that make no sense.
+    """
+    stages = _check_complete(plan)
+    if (input_s is None) != (weight_s is None):
+        raise ValueError("give input_s and weight_s together, or neither")
+    if backward_s is None and input_s is None:
+        raise ValueError("give backward_s, or input_s and weight_s")
+    each = {"F": _per("forward_s", forward_s, stages, "stages")}
+    if backward_s is not None:
+        each["B"] = _per("backward_s", backward_s, stages, "stages")
+    if input_s is None:
+        each["I"] = each["W"] = [whole / 2 for whole in each["B"]]
+    else:
+        each["I"] = _per("input_s", input_s, stages, "stages")
+        each["W"] = _per("weight_s", weight_s, stages, "stages")
+    if backward_s is None:
+        each["B"] = [i + w for i, w in zip(each["I"], each["W"], strict=True)]
+    between = _per("transfer_s", transfer_s, stages - 1, "pairs of stages")
+    if overlap_s is not None:
+        _time("overlap_s", overlap_s)
+
+    def seconds(item: Op | Overlap) -> Real:
+        if isinstance(item, Overlap) and overlap_s is not None:
+            return overlap_s
+        return sum(each[op.kind][op.stage] for op in _ops(item))
+
+    runs, transfers = _play(plan, stages, seconds, between)
+    return Timeline(len(plan), tuple(runs), tuple(transfers), peak_activations(plan))
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What :func:`simulate` saw: when each rank ran what, in seconds."""
+
+    ranks: int
+    runs: tuple[Run, ...]  # by rank, then by start
+    transfers: tuple[Transfer, ...]
+    peak_activations: list[Real]  # per rank, as in_flight() counts them
+
+    @property
+    def makespan_s(self) -> Real:
+        """From the first start to the last end on any rank."""
+        return max(r.end_s for r in self.runs) - min(r.start_s for r in self.runs)
+
+    @property
+    def busy_s(self) -> list[Real]:
+        """Seconds that each rank computes."""
+        busy = [0] * self.ranks
+        for run in self.runs:
+            busy[run.rank] += run.end_s - run.start_s
+        return busy
+
+    @property
+    def span_s(self) -> list[Real]:
+        """From the first start to the last end on each rank."""
+        first: dict[int, Real] = {}
+        last = [0] * self.ranks
+        for run in self.runs:
+            first.setdefault(run.rank, run.start_s)
+            last[run.rank] = max(last[run.rank], run.end_s)
+        return [last[rank] - first.get(rank, 0) for rank in range(self.ranks)]
+
+    @property
+    def step_s(self) -> Real:
+        """The longest :attr:`span_s`: seconds per step when steps follow one another.
+
+        Equal to the makespan if a rank starts first and ends last. ZB-H2's ranks
+        start and end one after another; it counts on their not waiting for each other
+        at the end of the step, which takes an optimizer without a global norm, or one
+        that checks the norm afterwards (Qi et al., section 4).
+        """
+        return max(self.span_s)
+
+    @property
+    def bubble_share(self) -> float | Real:
+        """Idle time of all ranks over the time of the step, 0 to 1."""
+        busy, step = sum(self.busy_s), self.ranks * self.step_s
+        return (step - busy) / step if step else 0
+
+    @property
+    def bubble_overhead(self) -> float | Real:
+        """Idle time of all ranks over their busy time."""
+        busy, step = sum(self.busy_s), self.ranks * self.step_s
+        return (step - busy) / busy if busy else 0
