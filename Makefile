@@ -9,7 +9,7 @@ TORCH_INDEX =
 SERVE = 1
 # make test STAGES="unit mutants" runs only these.
 STAGES =
-# make lab ARGS="--no-browser --port 8889" passes these on.
+# make lab ARGS="--no-browser --port 8889" passes these on; so does make release.
 ARGS =
 
 # Where this is set every process would compile torch anew, for half a minute.
@@ -21,7 +21,7 @@ NEED_PYTHON = command -v "$(PYTHON)" >/dev/null || { \
   "or say PYTHON=/path/to/python" >&2; exit 2; }
 INSTALL = @$(NEED_PYTHON); TORCH_INDEX="$(TORCH_INDEX)" "$(PYTHON)" book/bootstrap.py
 
-.PHONY: help book lab doctor test test-gpu bench lint check clean
+.PHONY: help book lab doctor test test-gpu bench lint check release clean
 
 help: ## list the tasks
 	@echo "make TASK:"
@@ -61,7 +61,11 @@ check: ## the gates: everything that can be checked by reading
 	$(INSTALL) test
 	@$(AIINFRA) check
 
+release: ## make the files of a release in dist: zips, PDF, ePub
+	$(INSTALL) teach
+	@$(AIINFRA) release $(ARGS)
+
 clean: ## remove what was built; .venv stays
-	@rm -rf _build .pytest_cache .ruff_cache .hypothesis
+	@rm -rf _build dist .pytest_cache .ruff_cache .hypothesis
 	@find . -path ./.venv -prune -o \( -name __pycache__ -o -name .ipynb_checkpoints \) \
 	  -prune -exec rm -rf {} +

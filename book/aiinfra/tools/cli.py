@@ -23,6 +23,7 @@ COMMANDS = {
     "test": ("testing", "run every check, by stage"),
     "mutants": ("mutants", "plant each lesson's mistakes; its checks must see them"),
     "rerun": ("rerun", "remake a recorded run and compare it with the record"),
+    "release": ("release", "make the files of a release in dist"),
     "bench": ("bench", "measure what the book claims about its own speed"),
 }
 

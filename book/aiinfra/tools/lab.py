@@ -8,9 +8,9 @@ import sys
 
 from aiinfra.tools.errors import UserError
 from aiinfra.tools.execute import kernel_environment
-from aiinfra.tools.root import find_notebook, find_root, relative
+from aiinfra.tools.root import find_notebook, find_root, part_folders, relative
 
-FIRST_PAGE = "04Train"
+FIRST_PAGE = "04Train"  # or, in one part unpacked alone, that part
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +42,8 @@ def command(args: argparse.Namespace) -> list[str]:
     Raises UserError for an unknown notebook or a port that is taken.
     """
     root = find_root()
-    page = FIRST_PAGE
+    parts = [folder.name for folder in part_folders(root)]
+    page = FIRST_PAGE if FIRST_PAGE in parts else "".join(parts[:1])
     if args.notebook:
         page = relative(root, find_notebook(root, args.notebook))
     words = [

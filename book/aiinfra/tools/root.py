@@ -6,13 +6,15 @@ from pathlib import Path
 from aiinfra.tools.errors import UserError
 
 PART = re.compile(r"\d\d[A-Z][A-Za-z]+$")
+MARKER = ".aiinfra-part.json"  # at the top of one part, unpacked from a release
 
 
 def is_root(folder: Path) -> bool:
-    """Whether ``folder`` is the top of a checkout of the book."""
-    return (folder / "book" / "aiinfra").is_dir() and (
+    """Whether ``folder`` is the top of a checkout, or of one part unpacked alone."""
+    checkout = (folder / "book/aiinfra").is_dir() and (
         folder / "pyproject.toml"
     ).is_file()
+    return checkout or (folder / MARKER).is_file()
 
 
 def find_root(start: Path | None = None) -> Path:
