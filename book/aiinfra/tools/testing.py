@@ -28,6 +28,7 @@ from aiinfra.tools.root import find_root, nearest, notebooks, relative
 RESULTS = Path("_build/test")
 TIMES = RESULTS / "notebooks.json"
 GPU_RUNS = Path("book/reference/gpu-runs")
+ELSEWHERE = ("site", "bench", "release")  # tests that the stage unit leaves out
 STYLE = ("ruff", "spelling", "workflows")  # the gates of the stage lint
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-o", "junit_family=xunit1"]
 CELL_LIMIT_S, NOTEBOOK_LIMIT_S, STAGE_LIMIT_S = 120, 300, 1800
@@ -133,7 +134,7 @@ def lint(root: Path) -> Tally:
 
 def unit(root: Path) -> Tally:
     """The package's own tests."""
-    return pytest(root, "unit", "tests", "--ignore=tests/site", "--ignore=tests/bench")
+    return pytest(root, "unit", "tests", *(f"--ignore=tests/{stage}" for stage in ELSEWHERE))
 
 
 def run_notebooks(root: Path) -> Tally:
@@ -195,6 +196,11 @@ def site(root: Path) -> Tally:
     return pytest(root, "site", "tests/site")
 
 
+def release(root: Path) -> Tally:
+    """The files of a release, and a part of it installed and run alone."""
+    return pytest(root, "release", "tests/release")
+
+
 STAGES: dict[str, Callable[[Path], Tally]] = {
     "lint": lint,
     "unit": unit,
@@ -204,6 +210,7 @@ STAGES: dict[str, Callable[[Path], Tally]] = {
     "build": build,
     "gates": gates,
     "site": site,
+    "release": release,
 }
 
 
