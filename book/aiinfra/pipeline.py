@@ -30,12 +30,19 @@ DeepSeek-AI 2024, arXiv:2412.19437, and the README of deepseek-ai/DualPipe.
 from __future__ import annotations
 
 import itertools
-import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Rational, Real
-from typing import NamedTuple
+from fractions import Fraction
+from numbers import Real
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from aiinfra._numbers import number, one_of, whole
+
+if TYPE_CHECKING:
+    from aiinfra.trace import Trace
 
 __all__ = [
     "SCHEDULES",
@@ -43,10 +50,15 @@ __all__ = [
     "Overlap",
     "Run",
     "Timeline",
+    "Transfer",
+    "bubble_overhead",
+    "bubble_s",
+    "bubble_share",
     "in_flight",
     "peak_activations",
     "schedule",
     "simulate",
+    "step_s",
     "validate",
 ]
 
@@ -77,38 +89,36 @@ class Overlap(NamedTuple):
 Schedule = Sequence[Sequence[Op | Overlap]]
 
 
-def _whole(name: str, value: int, low: int, high: int = 10**6) -> None:
-    good = isinstance(value, Integral) and not isinstance(value, bool)
-    if not good or not low <= value <= high:
-        raise ValueError(
-            f"{name} must be a whole number from {low} to {high:,}, got {value!r}"
-        )
+_MOST = 10**6  # ranks, micro-batches or stages per rank
 
 
-def _check_shape(name: str, stages: int, micro_batches: int, virtual: int) -> None:
-    if name not in SCHEDULES:
-        raise ValueError(
-            f"schedule must be one of {', '.join(SCHEDULES)}; got {name!r}"
-        )
-    _whole("stages", stages, 1)
-    _whole("micro_batches", micro_batches, 1)
+def _check_shape(name: str, stages: Any, micro_batches: Any, virtual: Any) -> None:
+    """Raise unless the schedule exists for this shape (arrays: everywhere)."""
+    one_of("schedule", name, SCHEDULES)
+    whole("stages", stages, high=_MOST)
+    whole("micro_batches", micro_batches, high=_MOST)
+    whole("virtual", virtual, low=2 if name == "interleaved" else 1, high=_MOST)
+
+    def refuse(bad: Any, rule: str) -> None:
+        if np.any(bad):
+            raise ValueError(
+                f"{rule}, got stages={stages!r}, micro_batches={micro_batches!r}, "
+                f"virtual={virtual!r}"
+            )
+
     if name == "interleaved":
-        _whole("virtual", virtual, 2)
-        if micro_batches % stages:
-            raise ValueError(
-                "micro_batches must be a multiple of stages in an interleaved "
-                f"schedule, got {micro_batches} for {stages} stages"
-            )
-    elif virtual != 1:
-        raise ValueError(f"virtual must be 1 in {name}, got {virtual!r}")
+        refuse(
+            np.mod(micro_batches, stages) != 0,
+            "micro_batches must be a multiple of stages in interleaved",
+        )
+    else:
+        refuse(np.not_equal(virtual, 1), f"virtual must be 1 in {name}")
     if name == "dualpipe":
-        if stages % 2:
-            raise ValueError(f"stages must be even in dualpipe, got {stages}")
-        if micro_batches % 2 or micro_batches < 2 * stages:
-            raise ValueError(
-                "micro_batches must be even and at least 2 * stages in dualpipe, "
-                f"got {micro_batches} for {stages} stages"
-            )
+        refuse(np.mod(stages, 2) != 0, "stages must be even in dualpipe")
+        refuse(
+            (np.mod(micro_batches, 2) != 0) | np.less(micro_batches, 2 * stages),
+            "micro_batches must be even and at least 2 * stages in dualpipe",
+        )
 
 
 def schedule(
@@ -288,7 +298,9 @@ def in_flight(
         ValueError: as :func:`schedule`, and for a ``stage`` outside 0 ... p-1.
     """
     _check_shape(name, stages, micro_batches, virtual)
-    _whole("stage", stage, 0, stages - 1)
+    whole("stage", stage, low=0)
+    if stage >= stages:
+        raise ValueError(f"stage must be from 0 to {stages - 1}, got {stage}")
     p, m = stages, micro_batches
     if name == "gpipe":
         return m
@@ -341,8 +353,9 @@ def _check_complete(plan: Schedule) -> int:
                         f"rank {rank} must list Op or Overlap, with kinds F, B, I and "
                         f"W; got {op!r}"
                     )
-                _whole("stage", op.stage, 0)
-                _whole("micro_batch", op.micro_batch, 0)
+                for name, value in zip(op._fields[1:], op[1:], strict=True):
+                    if type(value) is not int or value < 0:  # whole() takes its time
+                        whole(name, value, low=0)
                 if op in where:
                     raise ValueError(f"{op} is listed twice")
                 where[op] = (rank, place)
@@ -353,15 +366,15 @@ def _check_complete(plan: Schedule) -> int:
     for stage in range(stages):
         for k in range(micro_batches):
             f, b, i, w = (Op(kind, stage, k) for kind in "FBIW")
-            whole, split = b in where, (i in where, w in where)
+            uncut, split = b in where, (i in where, w in where)
             if f not in where:
                 raise ValueError(f"{f} is missing")
-            if whole and any(split):
+            if uncut and any(split):
                 raise ValueError(f"{b} is listed whole and also split into I and W")
-            if not whole and not all(split):
+            if not uncut and not all(split):
                 lacking = b if not any(split) else w if split[0] else i
                 raise ValueError(f"{lacking} is missing")
-            order = [f, b] if whole else [f, i, w]
+            order = [f, b] if uncut else [f, i, w]
             for first, then in itertools.pairwise(order):
                 if where[first][0] != where[then][0]:
                     raise ValueError(
@@ -448,7 +461,8 @@ def _play(
     awake = deque(range(len(plan)))
     while awake:
         rank = awake.popleft()
-        for item in plan[rank][place[rank] :]:
+        while place[rank] < len(plan[rank]):
+            item = plan[rank][place[rank]]
             needed = [m for op in _ops(item) if (m := _needs(op, stages)) is not None]
             missing = next((m for m in needed if m not in ready_s), None)
             if missing is not None:
@@ -499,7 +513,7 @@ def validate(
     may post receives early, for the ``receives_ahead`` operations after the next:
     GPipe, 1F1B and ZB-H1 need 0, the others more.
     """
-    _whole("receives_ahead", receives_ahead, 0)
+    whole("receives_ahead", receives_ahead, low=0)
     stages = _check_complete(plan)
     _play(plan, stages, lambda item: 0, [0] * stages)
     if synchronous:
@@ -557,18 +571,10 @@ def _meet(plan: Schedule, stages: int, ahead: int) -> None:
         raise ValueError(f"the schedule deadlocks with synchronous messages: {stuck}")
 
 
-def _time(name: str, value: Real, *, above_zero: bool = False) -> None:
-    good = isinstance(value, Real) and not isinstance(value, bool)
-    good = good and (isinstance(value, Rational) or math.isfinite(value))
-    if not good or value < 0 or (above_zero and value == 0):
-        wanted = "greater than 0" if above_zero else "0 or more"
-        raise ValueError(f"{name} must be a finite number {wanted}, got {value!r}")
-
-
 def _per(name: str, value: Real | Sequence[Real], count: int, what: str) -> list[Real]:
     """``value`` for each of ``count`` stages or boundaries."""
     if isinstance(value, Real):
-        _time(name, value)
+        number(name, value)
         return [value] * count
     values = list(value)
     if len(values) != count:
@@ -576,8 +582,8 @@ def _per(name: str, value: Real | Sequence[Real], count: int, what: str) -> list
             f"{name} must be one number or one for each of the {count} {what}, "
             f"got {len(values)}"
         )
-    for i, number in enumerate(values):
-        _time(f"{name}[{i}]", number)
+    for i, each in enumerate(values):
+        number(f"{name}[{i}]", each)
     return values
 
 
@@ -626,7 +632,7 @@ def simulate(
         each["B"] = [i + w for i, w in zip(each["I"], each["W"], strict=True)]
     between = _per("transfer_s", transfer_s, stages - 1, "pairs of stages")
     if overlap_s is not None:
-        _time("overlap_s", overlap_s)
+        number("overlap_s", overlap_s)
 
     def seconds(item: Op | Overlap) -> Real:
         if isinstance(item, Overlap) and overlap_s is not None:
@@ -691,3 +697,259 @@ class Timeline:
         """Idle time of all ranks over their busy time."""
         busy, step = sum(self.busy_s), self.ranks * self.step_s
         return (step - busy) / busy if busy else 0
+
+    def events(self) -> list[tuple[int, str, str, float, float, str]]:
+        """The timeline for ``aiinfra.figures.timeline``: forward, backward, weights.
+
+        An overlap becomes two events at the same time.
+        """
+        return [
+            (run.rank, "compute", _label(op), *_floats(run), _WORD[op.kind])
+            for run in self.runs
+            for op in _ops(run.op)
+        ]
+
+    def trace(self) -> Trace:
+        """As an :class:`aiinfra.trace.Trace`: what ranks computed, awaited and sent.
+
+        A rank waits from the end of an operation to the start of the next.
+        """
+        from aiinfra.trace import Event, Trace
+
+        events = []
+        for before, run in itertools.pairwise((None, *self.runs)):
+            name = "+".join(_label(op) for op in _ops(run.op))
+            start_s, end_s = _floats(run)
+            if before and before.rank == run.rank and before.end_s < run.start_s:
+                gap = (float(before.end_s), start_s)
+                events.append(Event(run.rank, "compute", "bubble", *gap, "wait"))
+            events.append(Event(run.rank, "compute", name, start_s, end_s, "compute"))
+        for sent in self.transfers:
+            name = f"{_label(sent.op)} to {sent.target}"
+            events.append(Event(sent.rank, "link", name, *_floats(sent), "comm"))
+        return Trace(events)
+
+    def plot(self, alt: str | None = None, title: str | None = None) -> None:
+        """Draw the schedule, a row per rank, micro-batches numbered, and show it."""
+        from aiinfra import plot
+
+        fig, _ = self._draw(title)
+        plot.show(fig, self._described() if alt is None else alt)
+
+    def _described(self) -> str:
+        return (
+            f"Pipeline schedule of {self.ranks} ranks: {float(self.makespan_s):.4g} s "
+            f"in all, of which {100 * float(self.bubble_share):.1f} % idle."
+        )
+
+    def _draw(self, title: str | None):
+        from aiinfra import plot
+
+        # A rank's stages in turn: every other one lighter.
+        colours = {
+            "F": (plot.PALETTE["blue"], plot.PALETTE["sky"]),
+            "B": (plot.PALETTE["orange"], plot.PALETTE["yellow"]),
+            "W": (plot.PALETTE["green"],) * 2,
+        }
+        colours["I"] = colours["B"]
+        fig, ax = plot.subplots(figsize=(7.2, 0.8 + 0.34 * self.ranks))
+        total_s = float(self.makespan_s) or 1.0
+        ops = {op for run in self.runs for op in _ops(run.op)}
+        doubled = any(isinstance(run.op, Overlap) for run in self.runs)
+        for run in self.runs:
+            start_s, end_s = _floats(run)
+            height = 0.84 / len(_ops(run.op))
+            for row, op in enumerate(_ops(run.op)):
+                y = run.rank - 0.42 + (row + 0.5) * height
+                chunk = 0 if doubled else op.stage // self.ranks % 2
+                colour = colours[op.kind][chunk]
+                box = dict(height=height, edgecolor="white", linewidth=0.4)
+                ax.barh(y, end_s - start_s, left=start_s, color=colour, **box)
+                text = str(op.micro_batch)
+                if len(text) * 0.011 * total_s < end_s - start_s and self.ranks <= 16:
+                    # Dark, not black: black follows the page into the dark.
+                    ink = "#1a1a1a" if op.kind in "BI" or chunk else "white"
+                    style = dict(ha="center", va="center", color=ink, fontsize=7)
+                    ax.text((start_s + end_s) / 2, y, text, **style)
+        kinds = {op.kind for op in ops}
+        words = {"F": "forward", "B": "backward", "I": "input", "W": "weights"}
+        if "I" in kinds and "B" in kinds:
+            words["B"], words["I"] = "backward, input", ""
+        for kind, word in words.items():
+            if kind in kinds and word:
+                ax.barh([-9], [0], color=colours[kind][0], label=word)
+        if not doubled and any(op.stage >= self.ranks for op in ops):
+            ax.barh([-9], [0], color="none", label="lighter: every other stage")
+        ax.set_yticks(range(self.ranks), [f"rank {r}" for r in range(self.ranks)])
+        ax.tick_params(axis="y", length=0)
+        ax.grid(axis="y", visible=False)
+        ax.set_ylim(self.ranks - 0.4, -0.6)
+        ax.set_xlim(0, total_s)
+        ax.set_xlabel("time [s]")
+        ax.legend(
+            loc="lower left",
+            bbox_to_anchor=(0, 1.0),
+            ncols=4,
+            frameon=False,
+            fontsize=8,
+        )
+        if title:
+            ax.set_title(title, loc="right", fontsize=10)
+        return fig, ax
+
+
+_WORD = {"F": "forward", "B": "backward", "I": "backward", "W": "weights"}
+
+
+def _label(op: Op) -> str:
+    return f"{op.kind}{op.micro_batch}"
+
+
+def _floats(run: Run | Transfer) -> tuple[float, float]:
+    return float(run.start_s), float(run.end_s)
+
+
+def _times(
+    forward_s: Any, backward_s: Any, input_s: Any, weight_s: Any, overlap_s: Any
+) -> tuple[Any, Any, Any, Any]:
+    """Checked forward, input, weight and overlap seconds of one stage."""
+    forward_s = number("forward_s", forward_s)
+    if (input_s is None) != (weight_s is None):
+        raise ValueError("give input_s and weight_s together, or neither")
+    if input_s is None:
+        backward_s = number("backward_s", backward_s)
+        exact = Fraction in (type(forward_s), type(backward_s))
+        input_s = weight_s = backward_s * (Fraction(1, 2) if exact else 0.5)
+    else:
+        input_s, weight_s = number("input_s", input_s), number("weight_s", weight_s)
+    if overlap_s is None:
+        return forward_s, input_s, weight_s, forward_s + input_s + weight_s
+    return forward_s, input_s, weight_s, number("overlap_s", overlap_s)
+
+
+def bubble_s(
+    name: str,
+    stages: Any,
+    micro_batches: Any,
+    virtual: Any = 1,
+    *,
+    forward_s: Any = 1,
+    backward_s: Any = 2,
+    input_s: Any = None,
+    weight_s: Any = None,
+    overlap_s: Any = None,
+) -> Any:
+    """Seconds that a rank stands idle in one step, in closed form.
+
+    All stages take the same times and messages none: F seconds for a forward
+    (``forward_s``), I and W for the halves of a backward, B = I + W for a whole one.
+    In an interleaved schedule these are the times of one of the rank's v stages.
+    Arrays are welcome.
+
+    =================== =====================================================
+    gpipe, 1f1b         (p - 1)(F + B)
+    interleaved         (p - 1)(F + B)
+    zb-h1               (p - 1)(F + I - W)
+    zb-h2               (p - 1)(F + I - 2W), of a rank's own span
+    dualpipe            (p/2 - 1)(F&B + B - 3W), with F&B for ``overlap_s``
+    =================== =====================================================
+
+    The zero-bubble rows are as published for m >= p and m >= 2p - 1. A W can fill no
+    more time than the F that it takes the place of, and each activation held beyond
+    the first lets one W wait; so what is computed is
+    (p - 1)(F + I) - (in_flight - 1) min(F, W). :func:`simulate` gives exactly that
+    for ZB-H1, for ZB-H2 if I is not shorter than min(F, W), and for GPipe, 1F1B and
+    interleaved always. DualPipe's row is exact if I = F, W <= F and B <= F&B; with
+    F&B below F + B, for the two middle ranks, which gain most and so wait most.
+
+    Raises:
+        ValueError: for a shape the schedule doesn't have, or times that make no sense.
+    """
+    _check_shape(name, stages, micro_batches, virtual)
+    times = _times(forward_s, backward_s, input_s, weight_s, overlap_s)
+    forward_s, input_s, weight_s, overlap_s = times
+    backward_s = input_s + weight_s
+    fill_s = (stages - 1) * (forward_s + input_s)
+    if name in ("zb-h1", "zb-h2"):
+        waiting = _least(stages if name == "zb-h1" else 2 * stages - 1, micro_batches)
+        return _most(fill_s - (waiting - 1) * _least(forward_s, weight_s), 0)
+    if name == "dualpipe":
+        return _most((stages // 2 - 1) * (overlap_s + backward_s - 3 * weight_s), 0)
+    return fill_s + (stages - 1) * weight_s
+
+
+def _least(a: Any, b: Any) -> Any:
+    """min() that keeps exact numbers exact and takes arrays."""
+    arrays = isinstance(a, np.ndarray) or isinstance(b, np.ndarray)
+    return np.minimum(a, b) if arrays else min(a, b)
+
+
+def _most(a: Any, b: Any) -> Any:
+    arrays = isinstance(a, np.ndarray) or isinstance(b, np.ndarray)
+    return np.maximum(a, b) if arrays else max(a, b)
+
+
+def step_s(
+    name: str,
+    stages: Any,
+    micro_batches: Any,
+    virtual: Any = 1,
+    *,
+    forward_s: Any = 1,
+    backward_s: Any = 2,
+    input_s: Any = None,
+    weight_s: Any = None,
+    overlap_s: Any = None,
+) -> Any:
+    """Seconds of one step, in closed form: a rank's work and its :func:`bubble_s`.
+
+    The work is m v (F + B), less what DualPipe's middle ranks gain by overlapping
+    m - p - 1 pairs.
+    """
+    idle_s = bubble_s(
+        name,
+        stages,
+        micro_batches,
+        virtual,
+        forward_s=forward_s,
+        backward_s=backward_s,
+        input_s=input_s,
+        weight_s=weight_s,
+        overlap_s=overlap_s,
+    )
+    times = _times(forward_s, backward_s, input_s, weight_s, overlap_s)
+    each_s = sum(times[:3])
+    work_s = micro_batches * virtual * each_s
+    if name == "dualpipe":
+        work_s = work_s - (micro_batches - stages - 1) * (each_s - times[3])
+    return work_s + idle_s
+
+
+def bubble_share(
+    name: str, stages: Any, micro_batches: Any, virtual: Any = 1, **times_s: Any
+) -> Any:
+    """Idle time over the time of the step, 0 to 1: (p-1)/(m+p-1) for GPipe and 1F1B.
+
+    (p-1)/(vm+p-1) if interleaved. ``times_s``: as for :func:`bubble_s`; by default a
+    backward takes twice a forward and its halves the same.
+    """
+    idle_s = bubble_s(name, stages, micro_batches, virtual, **times_s)
+    return _ratio(idle_s, step_s(name, stages, micro_batches, virtual, **times_s))
+
+
+def bubble_overhead(
+    name: str, stages: Any, micro_batches: Any, virtual: Any = 1, **times_s: Any
+) -> Any:
+    """Idle time over the time without a bubble: (p-1)/m for GPipe and 1F1B.
+
+    (p-1)/(vm) if interleaved. ``times_s``: as for :func:`bubble_share`.
+    """
+    idle_s = bubble_s(name, stages, micro_batches, virtual, **times_s)
+    total_s = step_s(name, stages, micro_batches, virtual, **times_s)
+    return _ratio(idle_s, total_s - idle_s)
+
+
+def _ratio(part: Any, all_of_it: Any) -> Any:
+    if np.any(np.equal(all_of_it, 0)):
+        raise ValueError("the times of an operation add up to 0: there is no step")
+    return part / all_of_it
