@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from aiinfra import registry
-from aiinfra.tools import registry_pages
+from aiinfra.tools import registry_pages, status_page
 from aiinfra.tools.errors import UserError
 
 ROOT = Path(__file__).parents[1]
@@ -23,6 +23,7 @@ def book(tmp_path, monkeypatch):
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "book/aiinfra").mkdir()
     monkeypatch.chdir(tmp_path)
+    status_page.write_page(tmp_path)  # of a book without notebooks
     return tmp_path
 
 

@@ -21,6 +21,7 @@ COMMANDS = {
     "registry-pages": ("registry_pages", "write the tables drawn from the registry"),
     "check": ("gates", "run the gates: everything that can be checked by reading"),
     "test": ("testing", "run every check, by stage"),
+    "status": ("status_page", "run notebooks and record it for the status page"),
     "mutants": ("mutants", "plant each lesson's mistakes; its checks must see them"),
     "rerun": ("rerun", "remake a recorded run and compare it with the record"),
     "release": ("release", "make the files of a release in dist"),

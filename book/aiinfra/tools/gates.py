@@ -28,6 +28,7 @@ GATES = (
     "leftovers",
     "sizes",
     "records",
+    "status",
     "budgets",
     "workflows",
     "links",

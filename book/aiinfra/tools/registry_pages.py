@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from aiinfra.registry import Entry, entries
+from aiinfra.tools import status_page
 from aiinfra.tools.check.problem import Problem
 from aiinfra.tools.errors import UserError
 from aiinfra.tools.root import find_root
@@ -272,4 +273,5 @@ WRITERS: dict[str, Callable[[Path], str]] = {
     "notes-link": notes("link"),
     "notes-model": notes("model"),
     "runs": runs,
+    "notebook-runs": status_page.table,
 }

@@ -134,7 +134,9 @@ def lint(root: Path) -> Tally:
 
 def unit(root: Path) -> Tally:
     """The package's own tests."""
-    return pytest(root, "unit", "tests", *(f"--ignore=tests/{stage}" for stage in ELSEWHERE))
+    return pytest(
+        root, "unit", "tests", *(f"--ignore=tests/{stage}" for stage in ELSEWHERE)
+    )
 
 
 def run_notebooks(root: Path) -> Tally:
