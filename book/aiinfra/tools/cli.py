@@ -16,6 +16,7 @@ COMMANDS = {
     "build": ("build", "build the site into _build/html"),
     "serve": ("serve", "serve the built site on a free port of this machine"),
     "lab": ("lab", "open JupyterLab on the book"),
+    "new-lesson": ("new_lesson", "begin a lesson: notebook, mistakes, picture"),
     "execute": ("execute", "run notebooks in order and save their outputs"),
     "export": ("export", "write aiinfra.lessons from the cells tagged export"),
     "registry-pages": ("registry_pages", "write the tables drawn from the registry"),

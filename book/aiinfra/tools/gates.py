@@ -25,6 +25,7 @@ GATES = (
     "spelling",
     "ruff",
     "toc",
+    "skeleton",
     "leftovers",
     "sizes",
     "records",
