@@ -16,6 +16,16 @@ from aiinfra.registry import Figure, UnknownName, hardware, link, model
 
 FOLDER = Path(registry.__file__).parent
 SCHEMA = json.loads((FOLDER / "schema.json").read_text(encoding="utf-8"))
+UNITS = {  # what a figure's name says it is measured in; longer endings first
+    "_bytes_per_s": "B/s",
+    "_flops": "FLOP/s",
+    "_ops": "OP/s",
+    "_per_hour": "USD/h",
+    "_bytes": "B",
+    "_hz": "Hz",
+    "_w": "W",
+    "_s": "s",
+}
 ALL = [
     pytest.param(entry, figure, id=f"{entry.name}-{figure.name}")
     for kind in registry.FILES
@@ -48,20 +58,40 @@ def test_files_match_the_schema(name):
         ("unit", "GB/s"),
         ("value", "450e9"),  # YAML 1.1 reads 450e9 as text: it must be 450.0e+9
         ("value", -1),
-        ("source", None),
         ("date", "last year"),
         ("derivation", None),
-        ("per", None),
+        ("derivation", "__import__('os')"),
         ("colour", "blue"),
     ],
 )
 def test_schema_refuses(field, value):
     data = read("links.yaml")
     figure = data["entries"]["NVLink 4"]["figures"]["one_way_bytes_per_s"]
+    jsonschema.validate(data, SCHEMA)
     if value is None:
         del figure[field]
     else:
         figure[field] = value
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(data, SCHEMA)
+
+
+@pytest.mark.parametrize("field", ["source", "date", "per"])
+def test_schema_wants_it_of_the_figure_or_of_the_entry(field):
+    data = read("links.yaml")
+    entry = data["entries"]["NVLink 4"]
+    given = entry.pop(field)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(data, SCHEMA)
+    for figure in entry["figures"].values():
+        figure |= {"source": "A page", "date": "2026-12-01", field: given}
+    jsonschema.validate(data, SCHEMA)
+
+
+@pytest.mark.parametrize(("trait", "value"), [("mlp", "moe"), ("colour", "blue")])
+def test_schema_refuses_traits(trait, value):
+    data = read("models.yaml")
+    data["entries"]["GPT-2 XL"]["traits"][trait] = value
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(data, SCHEMA)
 
@@ -73,10 +103,14 @@ def test_every_figure_says_what_it_is(entry, figure):
     assert figure.source and figure.date
     if figure.derivation:
         assert evaluated(entry, figure) == figure
-    if figure.unit == "B/s" and entry.kind == "link":
-        assert figure.one_way and figure.name.startswith("one_way")
-    if figure.unit == "FLOP/s":
-        assert figure.dense and "dense" in figure.name
+    assert figure.one_way or not (figure.unit == "B/s" and entry.kind == "link")
+    assert figure.dense or figure.unit not in ("FLOP/s", "OP/s")
+    for suffix, unit in UNITS.items():
+        if figure.name.endswith(suffix):
+            assert figure.unit == unit
+            break
+    else:
+        assert figure.unit in ("count", "parameters", "tokens")
 
 
 def test_every_reference_leads_somewhere():
@@ -88,12 +122,11 @@ def test_every_reference_leads_somewhere():
 
 def test_no_name_means_two_things():
     for kind in registry.FILES:
-        names = [
-            "".join(name.lower().split())
+        spelled = [
+            {registry._plain(name) for name in (entry.name, *entry.aliases)}
             for entry in registry.entries(kind)
-            for name in (entry.name, *entry.aliases)
         ]
-        assert len(names) == len(set(names))
+        assert sum(map(len, spelled)) == len(set().union(*spelled))
 
 
 def test_published_figures():
@@ -109,23 +142,128 @@ def test_published_figures():
     assert node.power_w / power == pytest.approx(1.82, rel=5e-3)
 
 
-@pytest.mark.parametrize("name", ["Llama 3 8B", "Llama 3 70B", "Llama 3 405B"])
-def test_llama_parameters_follow_from_the_shape(name):
-    m = model(name)
-    d, kv = int(m.d_model), int(m.kv_heads * m.d_head)
-    block = 2 * d * d + 2 * d * kv + 3 * d * int(m.d_ffn) + 2 * d
-    total = int(m.layers) * block + d + 2 * int(m.vocabulary) * d
-    assert total == m.parameters
+def counted(m, active=False):
+    """The parameters that follow from a model's figures and traits."""
+    n = {name: int(figure) for name, figure in m.figures.items()}
+    has, d, heads = m.traits, n["d_model"], n["heads"]
+    norm = d * (2 if has["norm_bias"] else 1)
+
+    def mlp(width):
+        up = 2 if has["mlp"] in ("swiglu", "geglu") else 1
+        biases = up * width + d if has["mlp_bias"] else 0
+        return (up + 1) * d * width + biases
+
+    if has["attention"] == "mla":
+        rank, rope = n["kv_lora_rank"], n["d_qk_rope"]
+        attention = d * n["q_lora_rank"] + n["q_lora_rank"]
+        attention += n["q_lora_rank"] * heads * (n["d_qk_nope"] + rope)
+        attention += d * (rank + rope) + rank
+        attention += rank * heads * (n["d_qk_nope"] + n["d_v"]) + heads * n["d_v"] * d
+    else:
+        wide, narrow = heads * n["d_head"], n["kv_heads"] * n["d_head"]
+        attention = 2 * d * wide + 2 * d * narrow
+        if has["attention_bias"] or has.get("qkv_bias"):
+            attention += wide + 2 * narrow + (d if has["attention_bias"] else 0)
+        if has["positions"] == "relative":
+            attention += d * wide
+        if has.get("qk_norm"):
+            attention += 2 * n["d_head"]
+        if has.get("attention_sinks"):
+            attention += heads
+    dense = n.get("dense_layers", 0) if "experts" in n else n["layers"]
+    blocks = n["layers"] * (attention + norm * (1 if has.get("parallel_block") else 2))
+    blocks += dense * mlp(n["d_ffn"]) if dense else 0
+    if "experts" in n:
+        at_work = n["experts_per_token"] if active else n["experts"]
+        layer = (at_work + n.get("shared_experts", 0)) * mlp(n["d_ffn_expert"])
+        layer += n["experts"] * (d + (1 if has.get("router_bias") else 0))
+        blocks += (n["layers"] - dense) * layer
+    tables = n["vocabulary"] * d * (1 if has["tied"] or active else 2)
+    tables += n.get("positions_learned", 0) * d
+    return blocks + tables + norm * (2 if has.get("embedding_norm") else 1)
 
 
-@pytest.mark.parametrize("name", ["GPT-2 small", "GPT-2 XL"])
-def test_gpt2_parameters_follow_from_the_shape(name):
+@pytest.mark.parametrize("name", registry.names("model"))
+def test_parameters_follow_from_shape_and_traits(name):
     m = model(name)
-    d, f = int(m.d_model), int(m.d_ffn)
-    attention = 4 * d * d + 4 * d
-    mlp = 2 * d * f + f + d
-    total = int(m.layers) * (attention + mlp + 4 * d) + 2 * d
-    assert total + (int(m.vocabulary) + 1024) * d == m.parameters
+    assert m.parameters == counted(m)
+    if "experts" in m.figures:
+        assert m.active_parameters == counted(m, active=True)
+        assert m.active_parameters < m.parameters
+    else:
+        assert "active_parameters" not in m.figures
+
+
+@pytest.mark.parametrize("name", registry.names("model"))
+def test_parameters_are_close_to_the_printed_count(name):
+    m = model(name)
+    for figure in (m.parameters, m.figures.get("active_parameters")):
+        if figure is not None and figure.printed:  # a name rounds: 7B may be 6.7
+            assert figure == pytest.approx(figure.printed, rel=0.08)
+    assert m.parameters.printed or m.name.startswith("GPT-2")  # the paper's were wrong
+
+
+@pytest.mark.parametrize(
+    ("trait", "other"),
+    [("mlp", "gelu"), ("tied", True), ("norm_bias", True), ("positions", "relative")],
+)
+def test_a_wrong_trait_changes_the_count(trait, other):
+    m = registry.Entry("model", "X", read("models.yaml")["entries"]["Llama 3 8B"])
+    assert m.parameters == counted(m)
+    m.traits[trait] = other
+    assert m.parameters != counted(m)
+
+
+SHAPE = ("layers", "d_model", "heads", "vocabulary", "context")
+TRAITS = ("attention", "mlp", "norm", "positions", "tied", "attention_bias", "mlp_bias")
+
+
+@pytest.mark.parametrize("name", registry.names("model"))
+def test_a_model_is_complete(name):
+    m = model(name)
+    wanted = [*SHAPE, "parameters"]
+    mla = m.traits["attention"] == "mla"
+    wanted += ["kv_lora_rank", "d_v"] if mla else ["kv_heads", "d_head"]
+    wanted += ["experts_per_token", "d_ffn_expert"] if "experts" in m.figures else []
+    wanted += ["d_ffn"] if "experts" not in m.figures else []
+    wanted += ["positions_learned"] if m.traits["positions"] == "learned" else []
+    assert not set(wanted) - set(m.figures)
+    assert not {*TRAITS, "norm_bias"} - set(m.traits)
+    if not mla:
+        kinds = {int(m.heads): "mha", 1: "mqa"}
+        assert m.traits["attention"] == kinds.get(int(m.kv_heads), "gqa")
+
+
+LEVELS = {
+    "accelerator": ["memory_bytes", "memory_bytes_per_s", "bf16_dense_flops"],
+    "node": ["accelerators"],
+    "rack": ["accelerators"],
+    "pod": ["accelerators"],
+    "machine": ["memory_bytes", "memory_bytes_per_s", "fp32_dense_flops"],
+    "stack": ["memory_bytes_per_s"],
+}
+
+
+@pytest.mark.parametrize("name", registry.names("hardware"))
+def test_hardware_is_complete(name):
+    entry = hardware(name)
+    level = entry.traits["level"]
+    assert not set(LEVELS[level]) - set(entry.figures)
+    if "accelerators" in entry.figures:
+        assert entry.accelerator.traits["level"] == "accelerator"
+        assert entry.scale_up is entry.accelerator.scale_up
+        assert entry.total("memory_bytes") > entry.accelerator.memory_bytes
+    if "memory_bytes" in entry.figures:
+        assert (entry.memory_bytes / 2**30).is_integer()
+
+
+def test_totals_and_ridge():
+    pod = hardware("DGX SuperPOD H100")
+    assert pod.total("tdp_w") == 1016 * 700
+    assert pod.total("power_w") == 127 * 10_200
+    assert hardware("H100 SXM").ridge_flop_per_byte == pytest.approx(295.3, abs=0.1)
+    with pytest.raises(AttributeError, match="has no 'ridge_flop_per_byte'"):
+        print(hardware("laptop CPU").ridge_flop_per_byte)
 
 
 @pytest.mark.parametrize("name", ["H100 SXM", "h100sxm", " H100  sxm5 ", "H100"])

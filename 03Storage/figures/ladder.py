@@ -4,7 +4,7 @@ from aiinfra.diagram import NORMAL, Diagram, LogScale
 from aiinfra.registry import hardware, link, model
 
 # Llama 3 herd (arXiv:2407.21783), sections 3.3.1 and table 4.
-STORAGE_BYTES_PER_S = 2e12  # sustained, whole file system
+STORAGE_BYTES_PER_S = 2e12  # whole file system; registry: exempt, not a memory's
 GPUS = 16_384
 FLOPS_PER_GPU = 400e12  # achieved, BF16
 BYTES_PER_TOKEN = 4  # a 128,256-word vocabulary does not fit two bytes

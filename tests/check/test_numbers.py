@@ -32,6 +32,8 @@ def said(text):
         ("::::{note}\nAn H100 SXM\ndoes 1 PFLOP/s and 3.2 TB/s.\n::::", "page.md:3"),
         ("```{note}\nAn H100 SXM draws 300 W.\n```", "page.md:2: 300 W"),
         ("An H100 SXM does $1979$ TFLOP/s.", "989.4"),
+        ("An H100 SXM does 989 TFLOP/s in FP8.", "1.979 PFLOP/s"),
+        ("NVLink 4 carries 25 GB/s.", "450 GB/s"),
         ("A100 SXM 80GB: 312 TFLOP/s. H100 SXM: 312 TFLOP/s.", "beside H100 SXM"),
     ],
 )
@@ -46,6 +48,10 @@ def test_prose_that_contradicts_the_registry_is_refused(text, message):
     [
         "An H100 SXM does 989 TFLOP/s, 989.4 TFLOP/s or 0.99 PFLOP/s.",
         "With sparsity an H100 SXM does 1,979 TFLOP/s.",
+        "An H100 SXM does 989 TFLOP/s in bf16 and 1,979 TFLOP/s in FP8.",
+        "An RTX 4090 does 165 TFLOP/s in FP16, an Ascend 910B 376 TFLOP/s in FP16.",
+        "A DGX H100 does 989 TFLOP/s on each card.",
+        "Each link of NVLink 4 carries 25 GB/s.",
         "NVLink 4 carries 450 GB/s one way, 900 GB/s both ways.",
         "InfiniBand NDR carries 50 GB/s, printed as 400 Gb/s.",
         "An A100 SXM 80GB and an H100 SXM (80 GiB of HBM3) hold 80 GiB each.",
@@ -95,7 +101,8 @@ def test_an_exemption_needs_a_reason():
         ("x = 1\nbytes_per_s = 450e9", "x.py:2: 450e9 is NVLink 4's"),
         ("b = 450_000_000_000", "NVLink 4"),
         ("b = 3.35e12", "memory_bytes_per_s"),
-        ("gbps = 400e9", "InfiniBand NDR"),
+        ("gbps = 400e9", "x.py:1: 400e9 is"),
+        ("b = 300e9", "NVLink 3"),
         ("n = 8_030_261_248", "Llama 3 8B"),
         ("n = 8030.261248", "Llama 3 8B"),
         ("v = 128256", "vocabulary"),
@@ -116,7 +123,8 @@ def test_code_that_repeats_the_registry_is_refused(code, message):
         "x = 1e9; y = 1e11; z = 2**36",  # units, not constants
         "x = 4096 + 8192 + 16384",  # powers of two are everywhere
         "x = 3072",  # a small count, equal by chance
-        "x = 2e12",  # tokens that some model was trained on are round numbers
+        "x = 1.4e12",  # tokens that some model was trained on are round numbers
+        "x = 3e9",  # a hundredth of NVLink 3's
         "x = 989.5",
         'x = "989.4e12"',
         "# 989.4e12",

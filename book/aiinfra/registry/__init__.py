@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 FILES = {"hardware": "hardware.yaml", "link": "links.yaml", "model": "models.yaml"}
+SHARED = ("source", "date", "url", "per")  # an entry's hold for all its figures
 SI = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 WORDS = ((1e12, "trillion "), (1e9, "billion "), (1e6, "million "), (1.0, ""))
 
@@ -48,9 +49,9 @@ class Figure(float):
 
     ``name`` is the attribute's, ``unit`` one of B, B/s, FLOP/s, OP/s, Hz, s, W,
     USD/h, parameters, tokens, count; ``kind`` is spec, derived, measured or assumed;
-    ``per`` says of what one there is (card, port, node, message). ``dense`` and
-    ``one_way`` are True where they apply, else None. ``printed`` is what the source
-    prints where that isn't the value: both ways added up, GB for GiB, sparse, rounded.
+    ``per`` says of what one there is (card, port, node, message). ``printed`` is what
+    the source prints where that isn't the value: both ways added up, GB for GiB,
+    sparse, rounded. ``dense`` and ``one_way`` follow from the name.
     """
 
     name: str
@@ -63,8 +64,6 @@ class Figure(float):
     derivation: str
     per: str
     printed: float | None
-    dense: bool | None
-    one_way: bool | None
 
     def __new__(
         cls,
@@ -80,14 +79,12 @@ class Figure(float):
         derivation: str = "",
         per: str = "",
         printed: float | None = None,
-        dense: bool | None = None,
-        one_way: bool | None = None,
     ) -> Figure:
         self = super().__new__(cls, value)
         self.name, self.unit, self.kind = name, unit, kind
         self.source, self.date, self.url = source, str(date), url
-        self.note, self.derivation, self.per = note, derivation, per
-        self.printed, self.dense, self.one_way = printed, dense, one_way
+        self.note, self.derivation = note, derivation
+        self.per, self.printed = per, printed
         return self
 
     def __getnewargs_ex__(self) -> tuple[tuple[float], dict[str, Any]]:
@@ -97,6 +94,16 @@ class Figure(float):
         if not self.is_integer():
             raise TypeError(f"{self.name} is not a whole number: {float(self)}")
         return int(self)  # so that range(model("GPT-2 XL").layers) works
+
+    @property
+    def dense(self) -> bool:
+        """Whether this is a rate of dense products, e.g. ``bf16_dense_flops``."""
+        return "_dense_" in self.name
+
+    @property
+    def one_way(self) -> bool:
+        """Whether this is a bandwidth in one direction."""
+        return self.name.startswith("one_way_")
 
     @property
     def text(self) -> str:
@@ -143,12 +150,12 @@ class Entry:
         self.refs: dict[str, dict[str, str]] = data.get("refs", {})
         self.traits: dict[str, str | bool] = data.get("traits", {})
         self.figures: dict[str, Figure] = {}
-        source = {key: data[key] for key in ("source", "date", "url") if key in data}
+        shared = {key: data[key] for key in SHARED if key in data}
         given = dict(data.get("figures", {}))
         for figure_name, count in data.get("shape", {}).items():
             given[figure_name] = {"value": count, "unit": "count", "kind": "spec"}
         for figure_name, fields in given.items():
-            fields = source | fields
+            fields = shared | fields
             try:
                 figure = Figure(fields.pop("value"), name=figure_name, **fields)
             except (KeyError, TypeError, ValueError) as error:
@@ -167,6 +174,25 @@ class Entry:
             return _look_up(kind, name)
         have = ", ".join([*self.figures, *self.refs])
         raise AttributeError(f"{self.name} has no {attribute!r}; it has {have}")
+
+    @property
+    def ridge_flop_per_byte(self) -> float:
+        """Dense bf16 FLOPs per byte of memory above which compute is the limit."""
+        return self.bf16_dense_flops / self.memory_bytes_per_s
+
+    def total(self, name: str) -> float:
+        """A figure summed over what a node, rack or pod holds, in base units.
+
+        ``hardware("TPU v4 pod").total("bf16_dense_flops")`` adds up its accelerators;
+        what those don't have, as ``power_w``, is added up over the nodes. Raises
+        ValueError where neither has it.
+        """
+        for part in ("accelerator", "node"):
+            if part in self.refs and name in getattr(self, part).figures:
+                return self.figures[f"{part}s"] * getattr(self, part).figures[name]
+        parts = [p for p in ("accelerator", "node") if p in self.refs]
+        holds = ", ".join(getattr(self, part).name for part in parts) or "nothing"
+        raise ValueError(f"{self.name} has no {name!r} to add up; it holds {holds}")
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.figures, *self.refs]

@@ -1,26 +1,43 @@
-"""Write what is generated in the reference pages: tables of the registry, of runs.
+"""Write what is generated in the reference pages: tables, downloads, contradictions.
 
 A page keeps its own prose; what lies between ``<!-- generated: NAME -->`` and
-``<!-- end -->`` is written here. ``--check`` only says whether the pages are up to
-date.
+``<!-- end -->`` is written here. The downloads hold every figure: one CSV file for each
+kind of entry, and all of it as JSON. ``--check`` only says what is out of date.
 """
 
 import argparse
+import csv
+import io
 import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from aiinfra.registry import Entry, entries
+import yaml
+
+from aiinfra import registry
+from aiinfra.registry import Entry, Figure, entries
 from aiinfra.tools import status_page
 from aiinfra.tools.check.problem import Problem
 from aiinfra.tools.errors import UserError
 from aiinfra.tools.root import find_root
 
-PAGES = ("book/reference/hardware.md", "book/reference/status.md")
+PAGES = (
+    "book/reference/hardware.md",
+    "book/reference/models.md",
+    "book/reference/contradictions.md",
+    "book/reference/status.md",
+)
+DOWNLOADS = "book/reference/downloads"
 BLOCK = re.compile(r"<!-- generated: ([\w-]+) -->\n.*?<!-- end -->", re.S)
 RUNS = "book/reference/gpu-runs"  # written by `make test-gpu`
+MARKS = {
+    "derived": "d",
+    "measured": "m",
+    "assumed": "a",
+}  # none: as the maker prints it
+FORMATS = ("bf16", "fp8", "fp4", "int8", "fp32")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the pages, or with ``--check`` say which are stale."""
+    """Write pages and downloads, or with ``--check`` say which are stale."""
     root = find_root()
     if args.check:
         problems = stale(root)
@@ -39,17 +56,25 @@ def run(args: argparse.Namespace) -> int:
             print(problem)
         return 1 if problems else 0
     for name in PAGES:
-        path = root / name
-        before = path.read_text(encoding="utf-8")
-        after = fill(before, root)
-        if after != before:
-            path.write_text(after, encoding="utf-8")
-            print(f"wrote {name}")
+        before = (root / name).read_text(encoding="utf-8")
+        write_changed(root, name, fill(before, root))
+    for name, text in downloads().items():
+        write_changed(root, name, text)
     return 0
 
 
+def write_changed(root: Path, name: str, text: str) -> None:
+    """Write a file unless it says this already."""
+    path = root / name
+    if path.is_file() and path.read_text(encoding="utf-8") == text:
+        return
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    print(f"wrote {name}")
+
+
 def stale(root: Path) -> list[Problem]:
-    """The pages whose generated parts are not what the registry says now."""
+    """The pages and downloads that do not say what the registry says now."""
     problems = []
     for name in PAGES:
         text = (root / name).read_text(encoding="utf-8")
@@ -58,6 +83,11 @@ def stale(root: Path) -> list[Problem]:
                 line = text.count("\n", 0, block.start()) + 1
                 message = f"{block[1]} is not up to date: run `aiinfra registry-pages`"
                 problems.append(Problem(name, line, message))
+    for name, text in downloads().items():
+        path = root / name
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            message = "is not up to date: run `aiinfra registry-pages`"
+            problems.append(Problem(name, 1, message))
     return problems
 
 
@@ -76,10 +106,19 @@ def fill(text: str, root: Path) -> str:
     return BLOCK.sub(write, text)
 
 
-def scrolling_table(label: str, head: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table that scrolls by itself where it is wider than the page."""
+# Tables
+
+
+def scrolling_table(
+    label: str, head: list[str], rows: list[list[str]], sortable: bool = False
+) -> str:
+    """A Markdown table that scrolls by itself where it is wider than the page.
+
+    ``sortable`` lets static/js/tables.js put a button into each heading.
+    """
+    kind = "scrolling sortable" if sortable else "scrolling"
     lines = [
-        '<div class="scrolling" style="overflow-x: auto" role="region" '
+        f'<div class="{kind}" style="overflow-x: auto" role="region" '
         f'tabindex="0" aria-label="{label}">',
         "",
         "| " + " | ".join(head) + " |",
@@ -92,78 +131,139 @@ def scrolling_table(label: str, head: list[str], rows: list[list[str]]) -> str:
 
 
 def value(entry: Entry, name: str) -> str:
-    """A figure as a table cell, with its kind: ``450 GB/s (derived)``."""
+    """A figure as a table cell, marked with its kind; a dash where there is none."""
     figure = entry.figures.get(name)
-    if figure is None:
-        return "–"
+    return "–" if figure is None else cell(figure)
+
+
+def cell(figure: Figure, text: str = "") -> str:
+    """A figure as people read it, with the number to sort by and a mark of its kind."""
+    shown = text or figure.text.replace(" parameters", "").replace(" tokens", "")
     if figure.unit == "count":
-        return f"{int(figure):,}"
-    return f"{figure.text.replace(' parameters', '')} ({figure.kind})"
+        shown = f"{figure:,.0f}"
+    shown = f'<span data-sort="{float(figure):.6g}">{shown}</span>'
+    if mark := MARKS.get(figure.kind):
+        shown += f'<sup title="{figure.kind}">{mark}</sup>'
+    return shown
+
+
+def summed(entry: Entry, name: str) -> str:
+    """The sum of a figure over the accelerators of a node, rack or pod."""
+    each = entry.accelerator.figures.get(name)
+    if each is None:
+        return "–"
+    fields = {"unit": each.unit, "kind": "derived", "source": "", "date": ""}
+    return cell(Figure(entry.total(name), name=name, **fields))
+
+
+def ridge(entry: Entry) -> str:
+    """FLOP per byte where memory stops being the limit."""
+    if not {"bf16_dense_flops", "memory_bytes_per_s"} <= set(entry.figures):
+        return "–"
+    at = entry.ridge_flop_per_byte
+    return f'<span data-sort="{at:.6g}">{at:.0f}</span>'
+
+
+def of_level(*levels: str) -> list[Entry]:
+    """The hardware of these levels, in the order of the file."""
+    return [e for e in entries("hardware") if e.traits["level"] in levels]
 
 
 def accelerators(_: Path) -> str:
     """One row per accelerator or machine that computes."""
+    rows = []
+    for entry in of_level("accelerator", "machine"):
+        rates = [
+            value(entry, f"{name}_dense_{'ops' if name == 'int8' else 'flops'}")
+            for name in FORMATS
+        ]
+        kind = entry.traits.get("memory", "")
+        up = entry.scale_up.one_way_bytes_per_s if "scale_up" in entry.refs else None
+        rows.append(
+            [
+                f"**{entry.name}**",
+                *rates,
+                f"{value(entry, 'memory_bytes')} {kind}",
+                value(entry, "memory_bytes_per_s"),
+                ridge(entry),
+                cell(up) if up else "–",
+                value(entry, "tdp_w"),
+                value(entry, "price_per_hour").replace(" USD/h", ""),
+            ]
+        )
+    head = ["name", *FORMATS, "memory", "its bandwidth", "ridge, FLOP/B"]
+    head += ["scale-up, one-way", "power", "USD per hour"]
+    return scrolling_table("Accelerators", head, rows, sortable=True)
+
+
+def containers(_: Path) -> str:
+    """One row per node, rack or pod; what it holds added up."""
     rows = [
         [
             f"**{entry.name}**",
-            value(
-                entry, "bf16_dense_flops" if _is_gpu(entry) else "fp32_dense_flops"
-            ).replace(" (", " bf16 (" if _is_gpu(entry) else " fp32 ("),
-            value(entry, "memory_bytes"),
-            value(entry, "memory_bytes_per_s"),
-            value(entry, "tdp_w"),
-            entry.scale_up.name if "scale_up" in entry.refs else "–",
+            value(entry, "accelerators"),
+            entry.accelerator.name,
+            summed(entry, "bf16_dense_flops"),
+            summed(entry, "memory_bytes"),
+            entry.scale_up.name,
+            str(entry.traits.get("topology", "–")),
+            network(entry),
+            value(entry, "power_w"),
         ]
-        for entry in entries("hardware")
-        if "memory_bytes" in entry.figures
+        for entry in of_level("node", "rack", "pod")
     ]
-    head = ["name", "dense FLOP/s", "memory", "memory bandwidth", "power", "scale-up"]
-    return scrolling_table("Accelerators", head, rows)
+    head = ["name", "holds", "of", "bf16 in all", "memory in all", "scale-up"]
+    head += ["topology", "network", "power, at most"]
+    mark = "<!-- registry: exempt, sums over what it holds -->"
+    table = scrolling_table("Nodes, racks and pods", head, rows, sortable=True)
+    return table.replace("\n\n|", f"\n\n{mark}\n|", 1)
 
 
-def _is_gpu(entry: Entry) -> bool:
-    return "bf16_dense_flops" in entry.figures
+def network(entry: Entry) -> str:
+    """``8 × InfiniBand NDR``, or the link alone where cards aren't counted."""
+    if "scale_out" not in entry.refs:
+        return "–"
+    many = f"{int(entry.nics)} × " if "nics" in entry.figures else ""
+    return many + entry.scale_out.name
 
 
-def nodes(_: Path) -> str:
-    """One row per node."""
+def stacks(_: Path) -> str:
+    """One row per kind of memory stack."""
     rows = [
-        [
-            f"**{entry.name}**",
-            f"{value(entry, 'accelerators')} × {entry.accelerator.name}",
-            f"{value(entry, 'nics')} × {entry.scale_out.name}",
-            value(entry, "max_power_w"),
-        ]
-        for entry in entries("hardware")
-        if "accelerator" in entry.refs
+        [f"**{entry.name}**", value(entry, "pins"), value(entry, "memory_bytes_per_s")]
+        for entry in of_level("stack")
     ]
-    return scrolling_table(
-        "Nodes", ["name", "accelerators", "network", "power, at most"], rows
-    )
+    return scrolling_table("Memory", ["name", "pins", "bandwidth"], rows, sortable=True)
 
 
 def links(_: Path) -> str:
     """One row per link."""
     rows = []
     for entry in entries("link"):
-        bandwidth = entry.one_way_bytes_per_s
+        rate = entry.one_way_bytes_per_s
+        of = "–"
+        if "links" in entry.figures:
+            of = f"{int(entry.links)} × {entry.one_way_link_bytes_per_s.text}"
         rows.append(
             [
                 f"**{entry.name}**",
-                f"{value(entry, 'one_way_bytes_per_s')} per {bandwidth.per}",
-                f"{8 * bandwidth / 1e9:,.4g} Gb/s",
+                cell(rate),
+                cell(rate, f"{8 * rate / 1e9:,.4g} Gb/s"),
+                f"{rate.per}",
+                of,
                 value(entry, "latency_s"),
                 entry.what,
             ]
         )
-    head = ["name", "one-way bandwidth", "in bits", "latency", "where"]
-    return scrolling_table("Links", head, rows)
+    head = ["name", "one-way bandwidth", "in bits", "per", "made of", "latency"]
+    return scrolling_table("Links", [*head, "where"], rows, sortable=True)
 
 
 def models(_: Path) -> str:
-    """One row per model."""
+    """One row per model: its shape."""
     columns = {
         "parameters": "parameters",
+        "active_parameters": "of them active",
         "layers": "layers",
         "d_model": "width",
         "heads": "heads",
@@ -171,12 +271,65 @@ def models(_: Path) -> str:
         "d_head": "head width",
         "d_ffn": "FFN width",
         "vocabulary": "vocabulary",
+        "context": "context",
+        "training_tokens": "trained on tokens",
     }
     rows = [
         [f"**{entry.name}**", *(value(entry, name) for name in columns)]
         for entry in entries("model")
     ]
-    return scrolling_table("Models", ["name", *columns.values()], rows)
+    return scrolling_table("Models", ["name", *columns.values()], rows, sortable=True)
+
+
+def traits(_: Path) -> str:
+    """One row per model: what its blocks are made of."""
+    rows = []
+    for entry in entries("model"):
+        has = entry.traits
+        biases = [
+            key.removesuffix("_bias").replace("attention", "all projections")
+            for key in ("attention_bias", "qkv_bias", "mlp_bias", "norm_bias")
+            if has.get(key)
+        ]
+        more = [
+            key.replace("_", " ")
+            for key in (
+                "parallel_block",
+                "qk_norm",
+                "embedding_norm",
+                "attention_sinks",
+            )
+            if has.get(key)
+        ]
+        rows.append(
+            [
+                f"**{entry.name}**",
+                *(str(has[key]) for key in ("attention", "mlp", "norm", "positions")),
+                "yes" if has["tied"] else "no",
+                ", ".join(biases) or "none",
+                ", ".join(more) or "–",
+            ]
+        )
+    head = ["name", "attention", "MLP", "norm", "positions", "tied", "biases", "also"]
+    return scrolling_table("Blocks", head, rows, sortable=True)
+
+
+def columns_of(label: str, columns: dict[str, str]) -> Callable[[Path], str]:
+    """Writer of a table of the models that have the first of these figures."""
+
+    def write(_: Path) -> str:
+        rows = [
+            [f"**{entry.name}**", *(value(entry, name) for name in columns)]
+            for entry in entries("model")
+            if next(iter(columns)) in entry.figures
+        ]
+        head = ["name", *columns.values()]
+        return scrolling_table(label, head, rows, sortable=True)
+
+    return write
+
+
+# Where figures come from
 
 
 def sources(kind: str) -> Callable[[Path], str]:
@@ -221,6 +374,94 @@ def notes(kind: str) -> Callable[[Path], str]:
     return write
 
 
+def contradictions(about: str) -> Callable[[Path], str]:
+    """Writer of the contradictions known of one part of the registry."""
+
+    def write(_: Path) -> str:
+        known = [one for one in read_contradictions() if one["about"] == about]
+        return "\n\n".join(map(contradiction, known))
+
+    return write
+
+
+def read_contradictions() -> list[dict[str, Any]]:
+    """The file contradictions.yaml beside the registry."""
+    path = Path(registry.__file__).with_name("contradictions.yaml")
+    return yaml.safe_load(path.read_text(encoding="utf-8"))["contradictions"]
+
+
+def contradiction(one: dict[str, Any]) -> str:
+    """One contradiction: what each source says, and what the book takes, and why."""
+    lines = [f"### {one['title']}", "", "<!-- registry: exempt, what sources claim -->"]
+    for claim in one["claims"]:
+        source = claim["source"]
+        if "url" in claim:
+            source = f"[{source}]({claim['url']})"
+        lines.append(f"- {claim['says']} ({source})")
+    lines += [
+        "",
+        "<!-- registry: exempt, what sources claim -->",
+        f"**Here:** {one['used']} {one['why']}",
+    ]
+    return "\n".join(lines)
+
+
+# Downloads
+
+
+def downloads() -> dict[str, str]:
+    """Path and text of each file to download."""
+    files = {
+        f"{DOWNLOADS}/{Path(name).stem}.csv": as_csv(kind)
+        for kind, name in registry.FILES.items()
+    }
+    everything = {kind: as_data(kind) for kind in registry.FILES}
+    text = json.dumps(everything, indent=1, ensure_ascii=False)
+    files[f"{DOWNLOADS}/registry.json"] = text + "\n"
+    return files
+
+
+def as_csv(kind: str) -> str:
+    """Every figure of a kind on a line of its own."""
+    columns = ("unit", "kind", "per", "printed", "derivation", "note")
+    columns += ("source", "url", "date")
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["name", "figure", "value", *columns])
+    for entry in entries(kind):
+        for name, figure in entry.figures.items():
+            said = [getattr(figure, column) for column in columns]
+            said = ["" if one is None else one for one in said]
+            writer.writerow([entry.name, name, number(figure), *said])
+    return out.getvalue()
+
+
+def as_data(kind: str) -> dict[str, Any]:
+    """The entries of a kind as JSON has them; what a figure lacks is left out."""
+    return {
+        entry.name: {
+            "what": entry.what,
+            "aliases": entry.aliases,
+            "traits": entry.traits,
+            "refs": entry.refs,
+            "figures": {
+                name: {"value": number(figure)}
+                | {k: v for k, v in vars(figure).items() if v and k != "name"}
+                for name, figure in entry.figures.items()
+            },
+        }
+        for entry in entries(kind)
+    }
+
+
+def number(figure: Figure) -> float | int:
+    """The plain number, whole where it is whole."""
+    return int(figure) if figure.is_integer() else float(figure)
+
+
+# Runs on accelerators
+
+
 def runs(root: Path) -> str:
     """What has been run on accelerators, from the records beside the page."""
     records = [
@@ -261,17 +502,42 @@ def _outcome(notebooks: dict[str, dict[str, Any]]) -> str:
     return f"{said}; failed: {', '.join(failed)}" if failed else said
 
 
+LATENT = {
+    "kv_lora_rank": "KV rank",
+    "q_lora_rank": "query rank",
+    "d_qk_nope": "head width without RoPE",
+    "d_qk_rope": "with RoPE",
+    "d_v": "value width",
+}
+EXPERTS = {
+    "experts": "experts",
+    "experts_per_token": "per token",
+    "shared_experts": "shared",
+    "d_ffn_expert": "expert width",
+    "dense_layers": "dense layers",
+}
+WINDOWS = {"window": "window, tokens", "windowed_layers": "layers that use it"}
+
 WRITERS: dict[str, Callable[[Path], str]] = {
     "accelerators": accelerators,
-    "nodes": nodes,
+    "containers": containers,
+    "stacks": stacks,
     "links": links,
     "models": models,
+    "traits": traits,
+    "experts": columns_of("Experts", EXPERTS),
+    "latent": columns_of("Latent attention", LATENT),
+    "windows": columns_of("Windows", WINDOWS),
     "sources-hardware": sources("hardware"),
     "sources-link": sources("link"),
     "sources-model": sources("model"),
     "notes-hardware": notes("hardware"),
     "notes-link": notes("link"),
     "notes-model": notes("model"),
+    "contradictions-hardware": contradictions("hardware"),
+    "contradictions-link": contradictions("link"),
+    "contradictions-model": contradictions("model"),
+    "contradictions-formula": contradictions("formula"),
     "runs": runs,
     "notebook-runs": status_page.table,
 }

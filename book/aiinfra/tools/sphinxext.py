@@ -198,6 +198,8 @@ def wanted(script, body: str) -> bool:
     what = f"{getattr(script, 'filename', script)} {attributes.get('body', '')}"
     if "mathjax" in what.lower():
         return 'class="math' in body
+    if "js/tables.js" in what:
+        return 'class="scrolling sortable"' in body
     return "design-tabs.js" not in what or "sd-tab-set" in body
 
 

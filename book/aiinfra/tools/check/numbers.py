@@ -1,12 +1,14 @@
 """The registry rule: one number, one place.
 
 In code, a literal that repeats a constant of ``aiinfra.registry`` is refused: four or
-more significant digits, or at least 1e9. Powers of two and of ten pass, and so do
-small counts, which are equal by chance.
+more significant digits, or at least 1e9. What is equal by chance passes: powers of two
+and of ten, small counts, numbers of tokens, and one digit in other units (2e9 beside
+2 TB/s).
 
 In prose, a quantity beside a registry name must equal the registry's value, to the
 digits printed: "H100 SXM, 989 TFLOP/s" passes, "H100 SXM, 1979 TFLOP/s" passes only
-where the sentence says sparse. What is checked: FLOP/s, bytes or bits per second,
+where the sentence says sparse or fp8: a rate is that of the formats the sentence
+names, or of bf16. What is checked: FLOP/s, bytes or bits per second,
 watts, parameters, memory said to be a card's, latency said to be a link's; not what a
 sentence calls measured, achieved, sustained, observed, effective, or MFU.
 
@@ -30,6 +32,7 @@ from pathlib import Path
 from aiinfra.registry import FILES, Entry, Figure, entries
 from aiinfra.tools.check.problem import Problem
 
+PER_LINK = "one_way_link_bytes_per_s"  # a part of what the card has
 EXEMPT = re.compile(r"registry:\s*exempt\W+\w")
 SKIPPED_FOLDERS = {
     ".git",
@@ -137,7 +140,12 @@ def _constant(literal: str) -> tuple[Entry, Figure] | None:
         for figure in entry.figures.values():
             if figure.unit == "tokens" or (figure.unit == "count" and figure < 1e4):
                 continue  # small or round: equal by chance
-            if any(math.isclose(value, v, rel_tol=1e-9) for v in _scalings(figure)):
+            if figure.name == PER_LINK:
+                continue
+            scalings = _scalings(figure)
+            if len(digits) == 1:
+                scalings = iter([float(figure), 8 * figure])
+            if any(math.isclose(value, v, rel_tol=1e-9) for v in scalings):
                 return entry, figure
     return None
 
@@ -213,6 +221,8 @@ _NOT_THE_SPEC = re.compile(
 )
 _TWO_WAY = re.compile(r"two-way|both ways|both directions|bidirectional|duplex", re.I)
 _SPARSE = re.compile(r"\bspars", re.I)
+_FORMAT = re.compile(r"\b(?:mx|nv)?(bf16|fp16|fp8|fp4|tf32|fp32|int8)\b", re.I)
+_ONE_LINK = re.compile(r"\b(?:per|each|every|one|a|single) (?:link|peer)\b", re.I)
 _LATENCY = re.compile(r"latenc|\\alpha|α|\balpha\b", re.I)
 # Between a card and "80 GiB", where the bytes are the card's own.
 _CAPACITY = re.compile(
@@ -377,9 +387,24 @@ def _agrees(quantity: _Quantity, entry: Entry, sentence: str, start: int) -> boo
     return any(
         abs(factor * figure * (8 if quantity.family == "b/s" else 1) - quantity.value)
         <= quantity.error * (1 + 1e-6)
-        for _, figure in _figures(entry, quantity.family)
+        for owner, figure in _figures(entry, quantity.family)
+        if _is_meant(figure, owner, sentence)
         for factor in factors
     )
+
+
+def _is_meant(figure: Figure, entry: Entry, sentence: str) -> bool:
+    """Whether the sentence may be about this figure rather than one of its siblings."""
+    if figure.name == PER_LINK:
+        return _ONE_LINK.search(sentence) is not None
+    if figure.unit not in ("FLOP/s", "OP/s"):
+        return True
+    formats = {match[1].lower() for match in _FORMAT.finditer(sentence)}
+    if "fp16" in formats and "fp16_dense_flops" not in entry.figures:
+        formats.add("bf16")  # the same rate, but on Huawei's chips
+    if not formats:
+        return figure is next(f for f in entry.figures.values() if f.dense)
+    return figure.name.partition("_")[0] in formats
 
 
 def _figures(entry: Entry, family: str) -> list[tuple[Entry, Figure]]:
