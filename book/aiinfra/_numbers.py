@@ -30,16 +30,11 @@ def number(
     if high is not None:
         wanted += f" and at most {high:g}"
     if isinstance(value, np.ndarray):
-        try:
-            values = value.astype(np.float64)
-        except (TypeError, ValueError):
-            values = np.array([np.nan])
+        values = _floats(name, value, wanted)
         bad = ~np.isfinite(values) | (values < low) | (values > (high or LARGEST))
         if above_zero:
             bad |= values == 0
-        if value.dtype == bool or bad.any():
-            culprit = value.ravel()[int(np.argmax(bad))] if value.size else value
-            raise ValueError(f"{name} must be {wanted}, everywhere; got {culprit!r}")
+        _refuse(name, values, bad, wanted)
         return values
     value = value.item() if isinstance(value, np.generic) else value
     good = isinstance(value, Real) and not isinstance(value, bool)
@@ -62,14 +57,9 @@ def whole(
     wanted = f"a whole number of {what}, " if what else "a whole number, "
     wanted += f"{low} or more"
     if isinstance(value, np.ndarray):
-        values = number(name, value, low=low)
-        bad = (values != np.floor(values)) | (values > high)
-        if bad.any():
-            culprit = value.ravel()[int(np.argmax(bad))]
-            raise ValueError(
-                f"{name} must be {wanted} and at most {high:,}, everywhere; "
-                f"got {culprit!r}"
-            )
+        values = _floats(name, value, wanted)
+        bad = (values != np.floor(values)) | (values < low) | (values > high)
+        _refuse(name, values, bad, f"{wanted} and at most {high:,}")
         return values
     value = value.item() if isinstance(value, np.generic) else value
     good = isinstance(value, Integral) and not isinstance(value, bool)
@@ -80,10 +70,42 @@ def whole(
     return value
 
 
-def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
-    """Raise unless ``value`` is one of the words ``allowed``."""
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
+def _floats(name: str, values: np.ndarray, wanted: str) -> np.ndarray:
+    if values.dtype.kind in "iufO":
+        try:
+            return values.astype(np.float64)
+        except (TypeError, ValueError, OverflowError):
+            pass
+    raise ValueError(f"{name} must be {wanted}, got an array of {values.dtype}")
+
+
+def _refuse(name: str, values: np.ndarray, bad: np.ndarray, wanted: str) -> None:
+    if bad.any():
+        culprit = values.ravel()[int(np.argmax(bad))]
+        raise ValueError(f"{name} must be {wanted}, everywhere; got {culprit:g}")
+
+
+def one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+    """Raise unless ``value`` is one of the words or whole numbers ``allowed``."""
+    if not isinstance(value, str | int) or isinstance(value, bool):
+        known = False
+    else:
+        known = value in allowed
+    if not known:
+        words = ", ".join(str(word) for word in allowed)
+        raise ValueError(f"{name} must be one of {words}; got {value!r}")
+
+
+def least(a: Any, b: Any) -> Any:
+    """The smaller: exact numbers stay exact, arrays are compared by element."""
+    arrays = isinstance(a, np.ndarray) or isinstance(b, np.ndarray)
+    return np.minimum(a, b) if arrays else min(a, b)
+
+
+def most(a: Any, b: Any) -> Any:
+    """The larger: exact numbers stay exact, arrays are compared by element."""
+    arrays = isinstance(a, np.ndarray) or isinstance(b, np.ndarray)
+    return np.maximum(a, b) if arrays else max(a, b)
 
 
 def _short(value: Any) -> str:

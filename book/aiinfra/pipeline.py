@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from aiinfra._numbers import number, one_of, whole
+from aiinfra._numbers import least, most, number, one_of, whole
 
 if TYPE_CHECKING:
     from aiinfra.trace import Trace
@@ -871,22 +871,11 @@ def bubble_s(
     backward_s = input_s + weight_s
     fill_s = (stages - 1) * (forward_s + input_s)
     if name in ("zb-h1", "zb-h2"):
-        waiting = _least(stages if name == "zb-h1" else 2 * stages - 1, micro_batches)
-        return _most(fill_s - (waiting - 1) * _least(forward_s, weight_s), 0)
+        waiting = least(stages if name == "zb-h1" else 2 * stages - 1, micro_batches)
+        return most(fill_s - (waiting - 1) * least(forward_s, weight_s), 0)
     if name == "dualpipe":
-        return _most((stages // 2 - 1) * (overlap_s + backward_s - 3 * weight_s), 0)
+        return most((stages // 2 - 1) * (overlap_s + backward_s - 3 * weight_s), 0)
     return fill_s + (stages - 1) * weight_s
-
-
-def _least(a: Any, b: Any) -> Any:
-    """min() that keeps exact numbers exact and takes arrays."""
-    arrays = isinstance(a, np.ndarray) or isinstance(b, np.ndarray)
-    return np.minimum(a, b) if arrays else min(a, b)
-
-
-def _most(a: Any, b: Any) -> Any:
-    arrays = isinstance(a, np.ndarray) or isinstance(b, np.ndarray)
-    return np.maximum(a, b) if arrays else max(a, b)
 
 
 def step_s(
