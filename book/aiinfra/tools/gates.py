@@ -26,6 +26,7 @@ GATES = (
     "ruff",
     "toc",
     "skeleton",
+    "failures",
     "leftovers",
     "sizes",
     "records",
