@@ -132,7 +132,12 @@ def build(
 
 
 def run_sphinx(
-    root: Path, out: Path, doctrees: Path, overrides: dict, jobs: int
+    root: Path,
+    out: Path,
+    doctrees: Path,
+    overrides: dict,
+    jobs: int,
+    builder: str = "html",
 ) -> list[str]:
     """One Sphinx build with Jupyter Book's configuration; return its warnings."""
     # Where JupyterLab is installed, jsonschema would compile forty URL grammars, for
@@ -161,7 +166,7 @@ def run_sphinx(
                 confdir=None,  # no conf.py: Jupyter Book hands over its configuration
                 outdir=out,
                 doctreedir=doctrees,
-                buildername="html",
+                buildername=builder,
                 confoverrides=config,
                 status=progress,
                 warning=warnings,

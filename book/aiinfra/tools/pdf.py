@@ -1,0 +1,223 @@
+"""Print the whole book as one PDF, with page numbers in its contents."""
+
+from __future__ import annotations
+
+import argparse
+import html
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from aiinfra import __version__
+from aiinfra.tools import build, paper, printing
+from aiinfra.tools.errors import UserError
+from aiinfra.tools.root import find_root, relative
+
+OUT = Path("_build/book.pdf")
+TITLE = "AI Infrastructure, Executed"
+STYLES = (
+    "pygments.css",
+    "styles/theme.css",
+    "styles/pydata-sphinx-theme.css",
+    "styles/sphinx-book-theme.css",
+    "mystnb.*.css",
+    "sphinx-design.min.css",
+    "css/book.css",
+)
+PRINT = Path("book/static/css/print.css")
+PASSES = 3  # numbers go in, the contents may grow by a page, numbers go in again
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command line."""
+    parser.add_argument(
+        "--force", action="store_true", help="print even if nothing has changed"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the book; 0 done."""
+    root = find_root()
+    out = root / OUT
+    ensure_site(root)
+    if not args.force and is_current(root, out):
+        print(f"PDF unchanged: {relative(root, out)}")
+        return 0
+    pages = make(root, out)
+    remember(root, out)
+    size_mb = out.stat().st_size / 1e6
+    print(f"printed {pages} pages, {size_mb:.1f} MB: {relative(root, out)}")
+    return 0
+
+
+def ensure_site(root: Path) -> None:
+    """Build the site if it isn't current: the book on paper is made from it."""
+    if build.run(argparse.Namespace(part=None, force=False, jobs=2)):
+        raise UserError("the site does not build, so there is nothing to print")
+
+
+def is_current(root: Path, out: Path) -> bool:
+    """Whether ``out`` was made from the site as it is now."""
+    note = out.with_name(f".{out.name}.made-from")
+    return (
+        out.is_file()
+        and note.is_file()
+        and note.read_text(encoding="utf-8") == build.fingerprint(root)
+    )
+
+
+def remember(root: Path, out: Path) -> None:
+    """Note what ``out`` was made from."""
+    out.with_name(f".{out.name}.made-from").write_text(build.fingerprint(root))
+
+
+def make(root: Path, out: Path) -> int:
+    """Print the book into ``out``; return the number of pages."""
+    folder = root / "_build/paper"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    pages, drawings = paper.read(root)
+    if lost := paper.lost_links(pages):
+        raise UserError(f"a link leads nowhere on paper: {lost[0]}")
+    sheet = folder / "index.html"
+    sheet.write_text(document(root, pages, drawings), encoding="utf-8")
+    fresh = folder / "book.pdf"
+    with printing.chromium() as browser, printing.opened(browser, sheet) as tab:
+        numbers: dict[str, int] = {}
+        for _ in range(PASSES):
+            count = printing.print_tab(
+                tab, fresh, title=TITLE, paper="A4", footer=True, outline=True
+            )
+            found = page_numbers(fresh)
+            if found == numbers:
+                break
+            numbers = found
+            tab.evaluate(FILL, numbers)
+        else:
+            raise UserError("the contents' page numbers do not settle")
+    shutil.move(fresh, out)
+    return count
+
+
+def page_numbers(pdf: Path) -> dict[str, int]:
+    """The page on which each place that something links to stands, from 1."""
+    from pypdf import PdfReader
+
+    reader = PdfReader(pdf)
+    return {
+        name.lstrip("/"): reader.get_destination_page_number(place) + 1
+        for name, place in reader.named_destinations.items()
+    }
+
+
+FILL = """numbers => {
+  for (const place of document.querySelectorAll(".book-contents [data-page]"))
+    place.textContent = numbers[place.dataset.page] ?? "";
+}"""
+
+
+def document(root: Path, pages: list[paper.Page], drawings: paper.Drawings) -> str:
+    """The whole book as one HTML page: title, contents, every article."""
+    static = root / "_build/html/_static"
+    styles = "\n".join(
+        f'<link rel="stylesheet" href="../html/_static/{relative(static, path)}">'
+        for pattern in STYLES
+        for path in sorted(static.glob(pattern))
+    )
+    config = mathjax_settings(root)
+    bodies = "\n".join(body(page) for page in pages)
+    return drawings.restore(
+        f"""<!doctype html>
+<html lang="en" data-theme="light" data-mode="light">
+<head>
+<meta charset="utf-8">
+<title>{TITLE}</title>
+{styles}
+<style>{(root / PRINT).read_text(encoding="utf-8")}</style>
+<script>window.MathJax = {config}</script>
+<script defer src="../html/_static/vendor/mathjax/tex-chtml.js"></script>
+</head>
+<body>
+{title_page(root)}
+{contents(pages)}
+{bodies}
+</body>
+</html>
+"""
+    )
+
+
+def mathjax_settings(root: Path) -> str:
+    """The site's own settings for mathematics, as JavaScript."""
+    import yaml
+
+    config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
+    settings = dict(config["sphinx"]["config"].get("mathjax3_config", {}))
+    settings["options"] = {"processHtmlClass": "tex2jax_process|mathjax_process|math"}
+    return json.dumps(settings)
+
+
+def title_page(root: Path) -> str:
+    """Title, version, date of the text, licence."""
+    return f"""<section class="title-page">
+<img src="../html/_static/mark.svg" alt="">
+<p class="book-title">{TITLE}</p>
+<p>How large AI models are trained and served, from the chip to ten thousand
+accelerators. Every page is a program.</p>
+<p class="edition">Version {__version__}{dated(root)}</p>
+<p class="licence">Text and figures: CC BY 4.0. Code: Apache-2.0. A figure that moves on
+the site is printed as its still picture; notebooks to run are in the releases.</p>
+</section>"""
+
+
+def dated(root: Path) -> str:
+    """``, 1 December 2026``: the day of the last change, or nothing without git."""
+    words = [
+        "git",
+        "-C",
+        str(root),
+        "log",
+        "-1",
+        "--format=%cd",
+        "--date=format:%d %B %Y",
+    ]
+    try:
+        day = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return f", {day.strip().lstrip('0')}"
+
+
+def contents(pages: list[paper.Page]) -> str:
+    """The contents: every page by its group, each with a place for its number."""
+    lines, caption = [], None
+    for page in pages[1:]:
+        if page.caption != caption:
+            caption = page.caption
+            lines.append(f'<p class="contents-group">{html.escape(caption)}</p>')
+        lines.append(
+            f'<p class="contents-line depth-{page.depth}"><a href="#{page.mark}">'
+            f"<span>{html.escape(page.title)}</span><i></i>"
+            f'<span data-page="{page.mark}">000</span></a></p>'
+        )
+    return (
+        '<nav class="book-contents"><p class="contents-title">Contents</p>{}</nav>'.format(
+            "\n".join(lines)
+        )
+    )
+
+
+def body(page: paper.Page) -> str:
+    """One page of the book, with the theme's own classes around it."""
+    return (
+        f'<div class="book-page" id="{page.mark}"><main class="bd-main">'
+        f'<div class="bd-content">{page.article}</div></main></div>'
+    )
+
+
+def headings(pages: list[paper.Page]) -> Iterator[tuple[str, str]]:
+    """(id, text) of every page's title, for checks."""
+    for page in pages:
+        yield page.mark, page.title
