@@ -25,6 +25,8 @@ COMMANDS = {
     "status": ("status_page", "run notebooks and record it for the status page"),
     "mutants": ("mutants", "plant each lesson's mistakes; its checks must see them"),
     "rerun": ("rerun", "remake a recorded run and compare it with the record"),
+    "pdf": ("pdf", "print the whole book into _build/book.pdf"),
+    "epub": ("epub", "pack the whole book into _build/book.epub"),
     "release": ("release", "make the files of a release in dist"),
     "bench": ("bench", "measure what the book claims about its own speed"),
 }

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import html
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
+import time
 from pathlib import Path
 
 from aiinfra import __version__
 from aiinfra.tools import build, paper, printing
 from aiinfra.tools.errors import UserError
-from aiinfra.tools.root import find_root, relative
+from aiinfra.tools.root import committed_at, find_root, relative
 
 OUT = Path("_build/book.pdf")
 TITLE = "AI Infrastructure, Executed"
@@ -45,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.force and is_current(root, out):
         print(f"PDF unchanged: {relative(root, out)}")
         return 0
+    warn_of_missing_letters()
     pages = make(root, out)
     remember(root, out)
     size_mb = out.stat().st_size / 1e6
@@ -71,6 +73,18 @@ def is_current(root: Path, out: Path) -> bool:
 def remember(root: Path, out: Path) -> None:
     """Note what ``out`` was made from."""
     out.with_name(f".{out.name}.made-from").write_text(build.fingerprint(root))
+
+
+def warn_of_missing_letters() -> None:
+    """Say so if this machine's fonts lack the glossary's Japanese and Chinese."""
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        for language in ("ja", "zh"):
+            words = ["fc-list", f":lang={language}", "family"]
+            if not subprocess.check_output(words, text=True).strip():
+                print(
+                    f"no font here has the letters of :lang={language}: the glossary "
+                    "prints boxes for them; Debian's fonts-noto-cjk has them"
+                )
 
 
 def make(root: Path, out: Path) -> int:
@@ -174,20 +188,11 @@ the site is printed as its still picture; notebooks to run are in the releases.<
 
 def dated(root: Path) -> str:
     """``, 1 December 2026``: the day of the last change, or nothing without git."""
-    words = [
-        "git",
-        "-C",
-        str(root),
-        "log",
-        "-1",
-        "--format=%cd",
-        "--date=format:%d %B %Y",
-    ]
-    try:
-        day = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
+    seconds = committed_at(root)
+    if not seconds:
         return ""
-    return f", {day.strip().lstrip('0')}"
+    day = time.strftime("%d %B %Y", time.gmtime(seconds))
+    return f", {day.lstrip('0')}"
 
 
 def contents(pages: list[paper.Page]) -> str:
@@ -202,11 +207,8 @@ def contents(pages: list[paper.Page]) -> str:
             f"<span>{html.escape(page.title)}</span><i></i>"
             f'<span data-page="{page.mark}">000</span></a></p>'
         )
-    return (
-        '<nav class="book-contents"><p class="contents-title">Contents</p>{}</nav>'.format(
-            "\n".join(lines)
-        )
-    )
+    title = '<p class="contents-title">Contents</p>'
+    return "\n".join([f'<nav class="book-contents">{title}', *lines, "</nav>"])
 
 
 def body(page: paper.Page) -> str:
@@ -215,9 +217,3 @@ def body(page: paper.Page) -> str:
         f'<div class="book-page" id="{page.mark}"><main class="bd-main">'
         f'<div class="bd-content">{page.article}</div></main></div>'
     )
-
-
-def headings(pages: list[paper.Page]) -> Iterator[tuple[str, str]]:
-    """(id, text) of every page's title, for checks."""
-    for page in pages:
-        yield page.mark, page.title

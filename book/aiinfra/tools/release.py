@@ -7,7 +7,6 @@ same tree, so SHA256SUMS says whether a download is what was released.
 """
 
 import argparse
-import contextlib
 import hashlib
 import json
 import re
@@ -27,6 +26,7 @@ from aiinfra.tools import build, notebook
 from aiinfra.tools.errors import UserError
 from aiinfra.tools.root import (
     MARKER,
+    committed_at,
     find_root,
     nearest,
     notebooks,
@@ -265,11 +265,8 @@ def pack(box: Path, target: Path, top: str, when: tuple[int, ...]) -> Path:
 
 def commit_time(root: Path) -> tuple[int, ...]:
     """When the tree was committed (UTC), or the oldest time that a zip can hold."""
-    words = ["git", "-C", str(root), "log", "-1", "--format=%ct"]
-    with contextlib.suppress(OSError, subprocess.CalledProcessError, ValueError):
-        seconds = int(subprocess.check_output(words, stderr=subprocess.DEVNULL))
-        return time.gmtime(seconds)[:6]
-    return (1980, 1, 1, 0, 0, 0)
+    seconds = committed_at(root)
+    return time.gmtime(seconds)[:6] if seconds else (1980, 1, 1, 0, 0, 0)
 
 
 def command(root: Path, *words: str) -> None:

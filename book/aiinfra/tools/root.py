@@ -1,6 +1,7 @@
 """Where the book lies, and what its parts are."""
 
 import re
+import subprocess
 from pathlib import Path
 
 from aiinfra.tools.errors import UserError
@@ -76,6 +77,15 @@ def relative(root: Path, path: Path) -> str:
         return path.resolve().relative_to(root.resolve()).as_posix()
     except ValueError:
         return path.as_posix()
+
+
+def committed_at(root: Path) -> int:
+    """When the tree was last committed, in Unix seconds; 0 where git can't say."""
+    words = ["git", "-C", str(root), "log", "-1", "--format=%ct"]
+    try:
+        return int(subprocess.check_output(words, stderr=subprocess.DEVNULL))
+    except (OSError, subprocess.CalledProcessError, ValueError):
+        return 0
 
 
 def nearest(name: str, known: list[str]) -> str:

@@ -54,23 +54,54 @@ def mark() -> str:
 
 def card(target: Path) -> None:
     """The preview picture, 1200 x 630 px."""
-    figure = plt.figure(figsize=(12, 6.3), dpi=100, facecolor="#10151c")
-    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, 1200), ylim=(630, 0))
+    axes = canvas(1200, 630)
+    draw_mark(axes, scale=5.4, left=780, top=142)
+    axes.text(80, 180, TITLE, size=44, weight="bold", linespacing=1.3, **LETTERS)
+    axes.text(82, 400, TAGLINE, size=23, alpha=0.85, **LETTERS)
+    save(axes, target)
+
+
+def cover(target: Path) -> None:
+    """The cover of the ePub, 900 x 1200 px."""
+    axes = canvas(900, 1200)
+    draw_mark(axes, scale=9, left=162, top=130)
+    axes.text(90, 800, TITLE, size=44, weight="bold", linespacing=1.3, **LETTERS)
+    axes.text(92, 1020, TAGLINE, size=23, alpha=0.85, **LETTERS)
+    save(axes, target)
+
+
+LETTERS = {"color": "white", "va": "top", "family": "DejaVu Sans"}
+
+
+def canvas(width: int, height: int):
+    """Dark axes whose units are pixels, the origin at the top left."""
+    figure = plt.figure(
+        figsize=(width / 100, height / 100), dpi=100, facecolor="#10151c"
+    )
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
     axes.axis("off")
-    scale, left, top = 5.4, 780, 142
+    return axes
+
+
+def draw_mark(axes, scale: float, left: float, top: float) -> None:
+    """The mark at a size and place."""
     for x, y, colour in dots():
         place = (left + scale * x, top + scale * y)
         axes.add_patch(Circle(place, scale * DOT, color=colour))
     corners = [(left + scale * x, top + scale * y) for x, y in TRIANGLE]
-    axes.add_patch(Polygon(corners, color=BLUE, joinstyle="round", linewidth=16))
-    style = {"color": "white", "va": "top", "family": "DejaVu Sans"}
-    axes.text(80, 180, TITLE, size=44, weight="bold", linespacing=1.3, **style)
-    axes.text(82, 400, TAGLINE, size=23, alpha=0.85, **style)
-    figure.savefig(target, metadata={"Software": None})
-    plt.close(figure)
+    axes.add_patch(
+        Polygon(corners, color=BLUE, joinstyle="round", linewidth=3 * scale)
+    )
+
+
+def save(axes, target: Path) -> None:
+    """Write a picture whose bytes repeat."""
+    axes.figure.savefig(target, metadata={"Software": None})
+    plt.close(axes.figure)
 
 
 if __name__ == "__main__":
     (IMAGES / "mark.svg").write_text(mark(), encoding="utf-8")
     card(IMAGES / "card.png")
+    cover(IMAGES / "cover.png")
     print(f"card.png: {(IMAGES / 'card.png').stat().st_size} B")
