@@ -26,6 +26,7 @@ GATES = (
     "ruff",
     "toc",
     "skeleton",
+    "glossary",
     "failures",
     "leftovers",
     "sizes",
