@@ -68,10 +68,9 @@ def test_the_contents_number_each_page_rightly(reader, pages, contents):
     numbers = pdf.page_numbers(ROOT / "_build/book.pdf")
     for page in pages[1:]:
         number = numbers[page.mark]
-        assert squeezed(page.title) in texts[number - 1][:200], page.title
-        assert f"{squeezed(page.title)}{number}" in contents.replace(".", ""), (
-            page.title
-        )
+        text = squeezed(reader.pages[number - 1].extract_text())
+        assert squeezed(page.title) in text[:200], page.title
+        assert f"{squeezed(page.title)}{number}" in contents, page.title
 
 
 def test_a_wrong_number_in_the_contents_would_be_seen(pages, contents):
