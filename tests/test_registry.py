@@ -340,6 +340,10 @@ def test_figures_and_entries_travel(again):
 
 def test_text_is_for_people():
     assert hardware("A100 SXM 80GB").memory_bytes.text == "80 GiB"
+    assert hardware("H100 SXM").price_per_hour.text == "2.79 USD/h"
+    memory = {"unit": "B", "kind": "derived", "source": "ours", "date": "2026-12-01"}
+    assert Figure(13 * 2**40, **memory).text == "13 TiB"
+    assert Figure(2**20, **memory).text == "0.0009766 GiB"
     assert hardware("B200").bf16_dense_flops.text == "2.25 PFLOP/s"
     assert link("NVLink 4").latency_s.text == "3.4 µs"
     assert model("Llama 3 405B").parameters.text == "405.9 billion parameters"

@@ -137,7 +137,7 @@ def test_contradictions_match_the_schema_and_are_all_on_the_page():
     for one in known:
         assert f"### {one['title']}\n" in text
         for claim in one["claims"]:
-            assert f"- {claim['says']} (" in text
+            assert f"- {registry_pages.capital(claim['says'])} (" in text
 
 
 def test_prose_around_the_tables_is_kept(book):

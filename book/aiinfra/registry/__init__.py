@@ -36,7 +36,16 @@ __all__ = [
 
 FILES = {"hardware": "hardware.yaml", "link": "links.yaml", "model": "models.yaml"}
 SHARED = ("source", "date", "url", "per")  # an entry's hold for all its figures
-SI = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+SI = (
+    (1e18, "E"),
+    (1e15, "P"),
+    (1e12, "T"),
+    (1e9, "G"),
+    (1e6, "M"),
+    (1e3, "k"),
+    (1.0, ""),
+)
+BINARY = ((2.0**50, "Pi"), (2.0**40, "Ti"), (2.0**30, "Gi"))
 WORDS = ((1e12, "trillion "), (1e9, "billion "), (1e6, "million "), (1.0, ""))
 
 
@@ -111,14 +120,14 @@ class Figure(float):
         value = float(self)
         if self.unit == "count":
             return f"{value:g}"
-        if self.unit == "B":
-            return f"{value / 2**30:.4g} GiB"
         if self.unit == "s":
             return f"{value * 1e6:.4g} µs"
         if self.unit == "USD/h":
             return f"{value:.2f} USD/h"
-        prefixes = WORDS if self.unit in ("parameters", "tokens") else SI
-        scale, prefix = next(pair for pair in prefixes if value >= pair[0])
+        prefixes = {"B": BINARY, "parameters": WORDS, "tokens": WORDS}.get(
+            self.unit, SI
+        )
+        scale, prefix = next((p for p in prefixes if value >= p[0]), prefixes[-1])
         return f"{value / scale:.4g} {prefix}{self.unit}"
 
     def __repr__(self) -> str:

@@ -37,6 +37,33 @@ MARKS = {
     "measured": "m",
     "assumed": "a",
 }  # none: as the maker prints it
+PARTS = ("attention", "mlp", "norm", "positions")
+SPELLED = {
+    "mha": "MHA",
+    "gqa": "GQA",
+    "mqa": "MQA",
+    "mla": "MLA",
+    "swiglu": "SwiGLU",
+    "gelu": "GELU",
+    "relu": "ReLU",
+    "layernorm": "LayerNorm",
+    "rmsnorm": "RMSNorm",
+    "rope": "RoPE",
+    "alibi": "ALiBi",
+}
+BIASES = {
+    "attention_bias": "attention",
+    "qkv_bias": "QKV",
+    "mlp_bias": "MLP",
+    "norm_bias": "norm",
+    "router_bias": "router",
+}
+EXTRAS = {
+    "parallel_block": "parallel block",
+    "qk_norm": "QK norm",
+    "embedding_norm": "embedding norm",
+    "attention_sinks": "attention sinks",
+}
 FORMATS = ("bf16", "fp8", "fp4", "int8", "fp32")
 
 
@@ -177,13 +204,13 @@ def accelerators(_: Path) -> str:
             value(entry, f"{name}_dense_{'ops' if name == 'int8' else 'flops'}")
             for name in FORMATS
         ]
-        kind = entry.traits.get("memory", "")
         up = entry.scale_up.one_way_bytes_per_s if "scale_up" in entry.refs else None
         rows.append(
             [
                 f"**{entry.name}**",
                 *rates,
-                f"{value(entry, 'memory_bytes')} {kind}",
+                value(entry, "memory_bytes"),
+                str(entry.traits.get("memory", "–")),
                 value(entry, "memory_bytes_per_s"),
                 ridge(entry),
                 cell(up) if up else "–",
@@ -191,8 +218,8 @@ def accelerators(_: Path) -> str:
                 value(entry, "price_per_hour").replace(" USD/h", ""),
             ]
         )
-    head = ["name", *FORMATS, "memory", "its bandwidth", "ridge, FLOP/B"]
-    head += ["scale-up, one-way", "power", "USD per hour"]
+    head = ["name", *FORMATS, "memory", "of", "bandwidth", "ridge, FLOP/B"]
+    head += ["scale-up", "power", "USD per hour"]
     return scrolling_table("Accelerators", head, rows, sortable=True)
 
 
@@ -304,7 +331,7 @@ def traits(_: Path) -> str:
         rows.append(
             [
                 f"**{entry.name}**",
-                *(str(has[key]) for key in ("attention", "mlp", "norm", "positions")),
+                *(SPELLED.get(has[key], has[key]) for key in PARTS),
                 "yes" if has["tied"] else "no",
                 ", ".join(biases) or "none",
                 ", ".join(more) or "–",
@@ -397,13 +424,18 @@ def contradiction(one: dict[str, Any]) -> str:
         source = claim["source"]
         if "url" in claim:
             source = f"[{source}]({claim['url']})"
-        lines.append(f"- {claim['says']} ({source})")
+        lines.append(f"- {capital(claim['says'])} ({source}).")
     lines += [
         "",
         "<!-- registry: exempt, what sources claim -->",
         f"**Here:** {one['used']} {one['why']}",
     ]
     return "\n".join(lines)
+
+
+def capital(sentence: str) -> str:
+    """A sentence with its first letter in upper case."""
+    return sentence[:1].upper() + sentence[1:]
 
 
 # Downloads

@@ -5,13 +5,18 @@
       align-items: end; cursor: pointer; text-align: left; }
     .sortable th > button:hover { text-decoration: underline; text-underline-offset: .2em; }
     .sortable th > button:focus-visible { outline: 2px solid currentColor; outline-offset: 2px; }
-    .sortable th > button::after { content: "↕"; color: var(--pst-color-text-muted);
-      font-weight: 400; }
-    .sortable th[aria-sort=ascending] > button::after { content: "↑"; color: inherit; }
-    .sortable th[aria-sort=descending] > button::after { content: "↓"; color: inherit; }
+    .sortable th > button::after { content: "↕" / ""; font-weight: 400;
+      color: var(--pst-color-text-muted); }
+    .sortable th[aria-sort=ascending] > button::after { content: "↑" / ""; color: inherit; }
+    .sortable th[aria-sort=descending] > button::after { content: "↓" / ""; color: inherit; }
     .sortable td > p > [data-sort] { white-space: nowrap; }
     .sortable :is(th, td):first-child { position: sticky; left: 0; z-index: 1;
-      background: var(--pst-color-background) !important; }
+      background: var(--pst-color-on-background) !important; }
+    .sortable :is(thead th, tr:nth-child(odd) > td):first-child {
+      background: var(--pst-color-surface) !important; }
+    @media (min-width: 40rem) {
+      .sortable td:first-child > p { white-space: nowrap; text-wrap: nowrap; }
+    }
   `;
   const NEXT = { none: "first", first: "second", second: "none" };
 
