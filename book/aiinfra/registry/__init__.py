@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 FILES = {"hardware": "hardware.yaml", "link": "links.yaml", "model": "models.yaml"}
+SHOWN = 8  # names in a message, of many
 SHARED = ("source", "date", "url", "per")  # an entry's hold for all its figures
 SI = (
     (1e18, "E"),
@@ -280,7 +281,8 @@ def _look_up(kind: str, name: str) -> Entry:
     if elsewhere or near:
         hint = f"did you mean {' or '.join(elsewhere or map(repr, near))}?"
     else:
-        hint = f"it has {', '.join(names(kind))}"
+        have = names(kind)
+        hint = f"it has {', '.join(have[:SHOWN])} and {len(have) - SHOWN} more"
     raise UnknownName(f"no {kind} {name!r} in the registry; {hint}")
 
 
