@@ -92,6 +92,10 @@ def test_a_bad_bibliography_does_not(book, bib, page, message):
     assert message in said and said.count("\n") == 0
 
 
+def test_a_page_that_gives_the_address_cites(book):
+    assert works_of(book, WORK, "[Young](https://doi.org/10.1145/361147.361115)") == ""
+
+
 def test_citations_in_notebooks_count(book):
     from bookmaker import text
 

@@ -27,6 +27,7 @@ GATES = (
     "toc",
     "skeleton",
     "glossary",
+    "bibliography",
     "failures",
     "leftovers",
     "sizes",
