@@ -89,9 +89,7 @@ def draw_mark(axes, scale: float, left: float, top: float) -> None:
         place = (left + scale * x, top + scale * y)
         axes.add_patch(Circle(place, scale * DOT, color=colour))
     corners = [(left + scale * x, top + scale * y) for x, y in TRIANGLE]
-    axes.add_patch(
-        Polygon(corners, color=BLUE, joinstyle="round", linewidth=3 * scale)
-    )
+    axes.add_patch(Polygon(corners, color=BLUE, joinstyle="round", linewidth=3 * scale))
 
 
 def save(axes, target: Path) -> None:
