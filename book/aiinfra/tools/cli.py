@@ -27,6 +27,7 @@ COMMANDS = {
     "rerun": ("rerun", "remake a recorded run and compare it with the record"),
     "pdf": ("pdf", "print the whole book into _build/book.pdf"),
     "epub": ("epub", "pack the whole book into _build/book.epub"),
+    "exercises": ("exercises", "make a part's assignments, or check their tests"),
     "release": ("release", "make the files of a release in dist"),
     "bench": ("bench", "measure what the book claims about its own speed"),
 }

@@ -31,6 +31,7 @@ GATES = (
     "failures",
     "leftovers",
     "sizes",
+    "assignments",
     "records",
     "status",
     "budgets",

@@ -8,6 +8,8 @@ from aiinfra.tools.errors import UserError
 
 PART = re.compile(r"\d\d[A-Z][A-Za-z]+$")
 MARKER = ".aiinfra-part.json"  # at the top of one part, unpacked from a release
+EXERCISES = "exercises"  # a part's folder of assignments
+NO_PAGES = {".ipynb_checkpoints", "_build", EXERCISES}
 
 
 def is_root(folder: Path) -> bool:
@@ -43,14 +45,24 @@ def part_folders(root: Path) -> list[Path]:
 
 
 def notebooks(root: Path) -> list[Path]:
-    """Every notebook that belongs to the book, in reading order."""
+    """Every notebook that is a page of the book, in reading order."""
     places = [*part_folders(root), root / "book"]
     return [
         path
         for place in places
         if place.is_dir()
         for path in sorted(place.rglob("*.ipynb"))
-        if ".ipynb_checkpoints" not in path.parts and "_build" not in path.parts
+        if not NO_PAGES & set(path.relative_to(root).parts)
+    ]
+
+
+def assignments(root: Path, part: str = "") -> list[Path]:
+    """The assignments' source notebooks, of one part or of all; nobody has run them."""
+    return [
+        path
+        for folder in part_folders(root)
+        if part in ("", folder.name)
+        for path in sorted((folder / EXERCISES).glob("*.ipynb"))
     ]
 
 

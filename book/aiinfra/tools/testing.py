@@ -168,6 +168,16 @@ def mutants(root: Path) -> Tally:
     return settle(tally, outcome)
 
 
+def assignments(root: Path) -> Tally:
+    """Assignments: solutions pass; empty and wrong answers fail."""
+    outcome = command(root, "exercises", "--check", show=True)
+    verdicts = re.findall(
+        r"^  (passes|killed|broken|survived|stale|wrong) ", outcome.output, re.MULTILINE
+    )
+    good = verdicts.count("passes") + verdicts.count("killed")
+    return settle(Tally(passed=good, failed=len(verdicts) - good), outcome)
+
+
 def generated(root: Path) -> Tally:
     """What is generated equals its source: lesson modules, registry tables."""
     tally = Tally()
@@ -208,6 +218,7 @@ STAGES: dict[str, Callable[[Path], Tally]] = {
     "unit": unit,
     "notebooks": run_notebooks,
     "mutants": mutants,
+    "assignments": assignments,
     "generated": generated,
     "build": build,
     "gates": gates,

@@ -8,7 +8,7 @@ import nbformat
 from aiinfra.tools import notebook
 from aiinfra.tools.check.problem import Problem
 from aiinfra.tools.check.tree import cells_of, read_notebook
-from aiinfra.tools.root import nearest, notebooks, relative
+from aiinfra.tools.root import assignments, nearest, notebooks, relative
 
 TAGS = {
     "check": "asserts; the mutants must fail here",
@@ -17,6 +17,7 @@ TAGS = {
     "long-cell": "up to 40 lines",
     "nbval-ignore-output": "times, curves, facts of the machine",
     "setup": "imports and data that the checks need",
+    "variant": "declares an assignment's numbers",
     "virtual-time": "prints times that are computed",
 }
 ID = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
@@ -26,7 +27,7 @@ RANDOM_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){0,3}(?:-[0-9a-f]{12})?")
 def check(root: Path) -> list[Problem]:
     """Invalid notebooks, unspeakable cell ids, unknown tags, leftovers of an editor."""
     problems = []
-    for path in notebooks(root):
+    for path in [*notebooks(root), *assignments(root)]:
         name = relative(root, path)
         for line, message in flaws(root, path):
             problems.append(Problem(name, line, message))

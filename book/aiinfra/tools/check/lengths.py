@@ -1,5 +1,9 @@
-"""Cells fit on a screen, and lines in a column."""
+"""Cells fit on a screen, and lines in a column.
 
+An assignment's hidden tests don't count: who reads the assignment doesn't see them.
+"""
+
+import re
 from pathlib import Path
 
 from aiinfra.tools.check.problem import Problem
@@ -7,6 +11,7 @@ from aiinfra.tools.check.tree import cells
 
 LINE, CELL, LONGEST_CELL = 88, 25, 40
 TAG = "long-cell"
+HIDDEN = re.compile(r"^### BEGIN HIDDEN TESTS$.*?^### END HIDDEN TESTS$", re.M | re.S)
 
 
 def check(root: Path) -> list[Problem]:
@@ -14,9 +19,10 @@ def check(root: Path) -> list[Problem]:
     problems = []
     for cell in cells(root, "code"):
         lines = cell.source.rstrip().splitlines()
+        n_seen = len(HIDDEN.sub("", cell.source).rstrip().splitlines())
         limit = LONGEST_CELL if TAG in cell.tags else CELL
-        if len(lines) > limit:
-            message = f"cell {cell.id} has {len(lines)} lines, at most {limit}"
+        if n_seen > limit:
+            message = f"cell {cell.id} has {n_seen} lines, at most {limit}"
             problems.append(Problem(cell.path, cell.line, message))
         for number, line in enumerate(lines, 1):
             if len(line) > LINE:

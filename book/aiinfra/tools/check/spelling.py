@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aiinfra.tools.check.problem import Problem
 from aiinfra.tools.check.tree import cells_of, ours
-from aiinfra.tools.root import notebooks, relative
+from aiinfra.tools.root import assignments, notebooks, relative
 
 WORDS = Path("tests/check/words.txt")
 SUFFIXES = (".md", ".py", ".js", ".css", ".yaml", ".yml", ".bib", ".toml", ".sh")
@@ -26,7 +26,7 @@ def check(root: Path) -> list[Problem]:
     with tempfile.TemporaryDirectory(prefix="aiinfra-") as folder:
         # Of notebooks only what people wrote: outputs hold base64.
         places: dict[str, tuple[str, int]] = {}
-        for path in notebooks(root):
+        for path in [*notebooks(root), *assignments(root)]:
             for cell in cells_of(root, path):
                 copy = Path(folder) / f"{len(places)}.md"
                 copy.write_text(cell.source, encoding="utf-8")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from aiinfra.tools.root import notebooks, part_folders, relative
+from aiinfra.tools.root import assignments, notebooks, part_folders, relative
 
 NOT_OURS = {"_build", "build", "dist", "node_modules", "vendor", "__pycache__"}
 
@@ -65,8 +65,8 @@ def cells_of(root: Path, path: Path) -> list[Cell]:
 
 
 def cells(root: Path, kind: str | None = None) -> Iterator[Cell]:
-    """Every cell of every notebook of the book; with ``kind``, only those."""
-    for path in notebooks(root):
+    """Every cell of every lesson and assignment; with ``kind``, only those."""
+    for path in [*notebooks(root), *assignments(root)]:
         for cell in cells_of(root, path):
             if kind is None or cell.kind == kind:
                 yield cell
