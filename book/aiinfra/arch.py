@@ -43,6 +43,7 @@ __all__ = ["FORMATS", "RECOMPUTE", "Architecture", "Format", "from_config", "nam
 RECOMPUTE = ("none", "selective", "full")
 LONGEST = 10**9  # tokens in a sequence
 WIDEST = 10**8  # any one size of a model
+MOST = 10**18  # tokens to train on
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,7 @@ class Architecture:
     d_v: int = 0
     window: int = 0
     windowed_layers: int = 0
+    training_tokens: int = 0
     attention: str = "mha"
     mlp: str = "swiglu"
     norm: str = "rmsnorm"
@@ -159,9 +161,9 @@ class Architecture:
             value, label = getattr(self, field.name), f"{self.name}: {field.name}"
             if field.type == "int":
                 low = 1 if field.name in needed else 0
-                object.__setattr__(
-                    self, field.name, int(whole(label, value, low=low, high=WIDEST))
-                )
+                high = MOST if field.name == "training_tokens" else WIDEST
+                value = int(whole(label, value, low=low, high=high))
+                object.__setattr__(self, field.name, value)
             elif field.type == "bool":
                 _true_or_false(label, value)
         self._one_of("attention", ("mha", "gqa", "mqa", "mla"))
@@ -347,6 +349,19 @@ class Architecture:
             - idle * self.mlp_parameters(self.d_ffn_expert)
             - (0 if self.tied else parts["embedding"])
         )
+
+    @property
+    def expert_parameters(self) -> int:
+        """Parameters of all routed experts, those that expert parallelism spreads."""
+        return self.parameters_by_part()["experts"]
+
+    @property
+    def active_mlp_width(self) -> float:
+        """Inner width of the MLPs that a token meets in a layer, on average."""
+        met = self.experts_per_token + self.shared_experts
+        moe = self.moe_layers
+        width = (self.layers - moe) * self.d_ffn + moe * met * self.d_ffn_expert
+        return width / self.layers
 
     @property
     def embedding_parameters(self) -> int:
