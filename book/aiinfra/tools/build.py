@@ -30,6 +30,7 @@ BUILDERS = (
     "sphinx-book-theme",
     "sphinx-design",
     "sphinx-external-toc",
+    "sphinx-revealjs",
     "sphinxcontrib-bibtex",
 )
 ADDRESSES = ("AIINFRA_REPOSITORY_URL", "AIINFRA_SITE_URL")
@@ -106,6 +107,8 @@ def build(
     for name in ("_config.yml", "_toc.yml"):
         if not (root / name).is_file():
             raise UserError(f"no {name} in {root}; the site is built from it")
+    from aiinfra.tools import slides
+
     os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
     fresh, doctrees = out.with_name(f".{out.name}.new"), out.with_name(".doctrees")
     overrides: dict = {"nitpicky": True}
@@ -122,6 +125,8 @@ def build(
         shutil.rmtree(folder, ignore_errors=True)
     try:
         warnings = run_sphinx(root, fresh, doctrees, overrides, jobs)
+        if not warnings:
+            warnings = slides.build(root, fresh, [part] if part else None)
         if not warnings:
             shutil.rmtree(out, ignore_errors=True)
             fresh.rename(out)
@@ -147,23 +152,30 @@ def run_sphinx(
 
     if hidden is None:
         del sys.modules["rfc3987_syntax"]
-    from sphinx.application import Sphinx
-    from sphinx.errors import SphinxError
-    from sphinx.util.console import nocolor
-    from sphinx.util.docutils import docutils_namespace, patch_docutils
-
     config, _ = get_final_config(
         user_yaml=root / "_config.yml",
         sourcedir=root,
         cli_config={"latex_individualpages": False, **overrides},
     )
+    return configured(root, out, doctrees, config, jobs, builder)
+
+
+def configured(
+    root: Path, out: Path, doctrees: Path, config: dict, jobs: int, builder: str
+) -> list[str]:
+    """One Sphinx build with a configuration in hand; return its warnings."""
+    from sphinx.application import Sphinx
+    from sphinx.errors import SphinxError
+    from sphinx.util.console import nocolor
+    from sphinx.util.docutils import docutils_namespace, patch_docutils
+
     nocolor()
     progress, warnings = Progress(sys.stdout), Lines()
     try:
         with patch_docutils(), docutils_namespace():
             app = Sphinx(
                 srcdir=root,
-                confdir=None,  # no conf.py: Jupyter Book hands over its configuration
+                confdir=None,  # no conf.py: the configuration comes as it is
                 outdir=out,
                 doctreedir=doctrees,
                 buildername=builder,

@@ -14,6 +14,7 @@ from aiinfra.tools.root import nearest
 COMMANDS = {
     "doctor": ("doctor", "what this machine can run, and why not the rest"),
     "build": ("build", "build the site into _build/html"),
+    "slides": ("slides", "build the decks of slides; --pdf prints them"),
     "serve": ("serve", "serve the built site on a free port of this machine"),
     "lab": ("lab", "open JupyterLab on the book"),
     "new-lesson": ("new_lesson", "begin a lesson: notebook, mistakes, picture"),

@@ -29,6 +29,7 @@ GATES = (
     "glossary",
     "bibliography",
     "failures",
+    "slides",
     "leftovers",
     "sizes",
     "assignments",
