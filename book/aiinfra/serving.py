@@ -15,6 +15,7 @@ open-infra-index, day 6 (expert-parallel serving and its cost).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -160,8 +161,12 @@ def frontier(
     bytes_per_s: float,
     flops_per_s: float,
     memory_bytes: float,
+    read_bytes: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> dict[str, np.ndarray]:
     """Latency against throughput, one point for each batch size that fits.
+
+    ``read_bytes`` gives the weights that a decode step of a batch reads, if not all:
+    the experts that a batch meets.
 
     Prefill shares the accelerators with decode: in the time in which every sequence of
     the batch gives its answer, every one was prefilled once. Keys: batch, tpot_s (time
@@ -172,7 +177,7 @@ def frontier(
     held = kv_bytes_per_token * request.largest_context
     batches = batches[batches <= largest_batch(memory_bytes, weight_bytes, held)]
     step_s = decode_s(
-        weight_bytes,
+        read_bytes(batches) if read_bytes else weight_bytes,
         kv_bytes_per_token * request.mean_context,
         batches,
         bytes_per_s=bytes_per_s,

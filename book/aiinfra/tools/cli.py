@@ -12,6 +12,7 @@ from aiinfra.tools.root import nearest
 # `aiinfra doctor` works where torch, Jupyter or the site's builder are missing.
 # Each has add_arguments(parser) and run(args) -> exit status.
 COMMANDS = {
+    "plan": ("plan", "plan a training run or a service: fit, speed, cost"),
     "doctor": ("doctor", "what this machine can run, and why not the rest"),
     "build": ("build", "build the site into _build/html"),
     "slides": ("slides", "build the decks of slides; --pdf prints them"),
@@ -23,6 +24,7 @@ COMMANDS = {
     "registry-pages": ("registry_pages", "write the tables drawn from the registry"),
     "check": ("gates", "run the gates: everything that can be checked by reading"),
     "test": ("testing", "run every check, by stage"),
+    "grade": ("grade", "grade a class: each one's own code, behind walls"),
     "status": ("status_page", "run notebooks and record it for the status page"),
     "mutants": ("mutants", "plant each lesson's mistakes; its checks must see them"),
     "rerun": ("rerun", "remake a recorded run and compare it with the record"),
