@@ -532,8 +532,9 @@ class _Config:
                 return int(
                     whole(f"{self.kind}: {key}", self.data[key], low=low, high=WIDEST)
                 )
+        names = " or ".join(map(repr, (name, *others)))
         raise ValueError(
-            f"{self.kind}: config has no {name!r}; expected a whole number, {low} or "
+            f"{self.kind}: config has no {names}; expected a whole number, {low} or "
             f"more: {what}"
         )
 
@@ -542,6 +543,12 @@ class _Config:
         if self.data.get(name) is None:
             return default
         return self.count(name, "", low=0)
+
+    def or_null(self, name: str, what: str) -> int:
+        """A count that must be there, but may be null for 0."""
+        if name in self.data and self.data[name] is None:
+            return 0
+        return self.count(name, what, low=0)
 
     def flag(self, name: str, default: bool) -> bool:
         """A switch with the default that the architecture has."""
@@ -564,15 +571,26 @@ def _attention_kind(heads: int, kv_heads: int) -> str:
     return {heads: "mha", 1: "mqa"}.get(kv_heads, "gqa")
 
 
+def _share(c: _Config, heads_field: str, heads: int, field: str, d: int) -> int:
+    """The size of a head where the heads share the model's width."""
+    if d % heads:
+        raise ValueError(
+            f"{c.kind}: {heads_field} must divide {field}, {d}, which the heads share; "
+            f"got {heads}"
+        )
+    return d // heads
+
+
 def _gpt2(c: _Config) -> dict[str, Any]:
     d, heads = c.count("n_embd", "width of the model"), c.count("n_head", "heads")
+    d_head = _share(c, "n_head", heads, "n_embd", d)
     positions = c.count("n_positions", "rows of the table of positions", "n_ctx")
     return {
         "layers": c.count("n_layer", "layers"),
         "d_model": d,
         "heads": heads,
         "kv_heads": heads,
-        "d_head": d // heads,
+        "d_head": d_head,
         "d_ffn": c.maybe("n_inner", 4 * d),
         "vocabulary": c.count("vocab_size", "rows of the embedding"),
         "context": positions,
@@ -590,12 +608,13 @@ def _gpt2(c: _Config) -> dict[str, Any]:
 def _bloom(c: _Config) -> dict[str, Any]:
     d = c.count("hidden_size", "width of the model", "n_embed")
     heads = c.count("n_head", "heads", "num_attention_heads")
+    d_head = _share(c, "n_head", heads, "hidden_size", d)
     return {
         "layers": c.count("n_layer", "layers", "num_hidden_layers"),
         "d_model": d,
         "heads": heads,
         "kv_heads": heads,
-        "d_head": d // heads,
+        "d_head": d_head,
         "d_ffn": 4 * d,
         "vocabulary": c.count("vocab_size", "rows of the embedding"),
         "context": c.maybe("seq_length", 0),
@@ -630,12 +649,8 @@ def _heads(c: _Config, shape: dict[str, Any], *, kv_default: bool) -> dict[str, 
         kv_heads = c.count("num_key_value_heads", "heads that have keys and values")
     d_head = c.maybe("head_dim", 0)
     if not d_head:
-        if shape["d_model"] % heads:
-            raise ValueError(
-                f"{c.kind}: num_attention_heads must divide hidden_size, "
-                f"{shape['d_model']}, where there is no head_dim; got {heads}"
-            )
-        d_head = shape["d_model"] // heads
+        d = shape["d_model"]
+        d_head = _share(c, "num_attention_heads", heads, "hidden_size", d)
     return {"kv_heads": kv_heads, "d_head": d_head}
 
 
@@ -654,7 +669,7 @@ def _llama(c: _Config) -> dict[str, Any]:
 
 
 def _window(c: _Config, shape: dict[str, Any]) -> dict[str, Any]:
-    window = c.maybe("sliding_window", 0)
+    window = c.or_null("sliding_window", "tokens that a layer sees, or null")
     return {"window": window, "windowed_layers": shape["layers"] if window else 0}
 
 
@@ -715,7 +730,7 @@ def _deepseek(c: _Config) -> dict[str, Any]:
     c.demand("moe_layer_freq", (1,))
     return _trunk(c) | {
         "attention": "mla",
-        "q_lora_rank": c.maybe("q_lora_rank", 0),
+        "q_lora_rank": c.or_null("q_lora_rank", "width of the compressed queries"),
         "kv_lora_rank": c.count("kv_lora_rank", "width of the compressed keys"),
         "d_qk_nope": c.count("qk_nope_head_dim", "part of a head that isn't rotated"),
         "d_qk_rope": c.count("qk_rope_head_dim", "part of a head that is rotated"),
@@ -724,7 +739,7 @@ def _deepseek(c: _Config) -> dict[str, Any]:
         "dense_layers": c.count("first_k_dense_replace", "dense layers", low=0),
         "experts": c.count("n_routed_experts", "experts of a layer"),
         "experts_per_token": c.count("num_experts_per_tok", "experts per token"),
-        "shared_experts": c.maybe("n_shared_experts", 0),
+        "shared_experts": c.or_null("n_shared_experts", "experts of every token"),
         "d_ffn_expert": c.count("moe_intermediate_size", "inner width of an expert"),
         "attention_bias": c.flag("attention_bias", False),
         "router_bias": c.data.get("topk_method") == "noaux_tc",
@@ -732,6 +747,7 @@ def _deepseek(c: _Config) -> dict[str, Any]:
 
 
 def _gpt_oss(c: _Config) -> dict[str, Any]:
+    c.count("head_dim", "size of one head, which d_model doesn't give")
     shape = _dense(c)
     kinds = c.data.get("layer_types")
     allowed = {"sliding_attention", "full_attention"}
