@@ -305,7 +305,7 @@ def model_states(
         zero: 0 to 3.
         precision: bytes per parameter.
     """
-    whole("parameters", parameters, low=0, high=10**18)
+    whole("parameters", parameters, low=0, high=10**27)
     whole("ranks", ranks)
     whole("zero", zero, low=0, high=3)
     part = np.ceil(parameters / ranks)
@@ -1005,7 +1005,10 @@ def _serving_parts(
     whole("context", context)
     whole("ep", ep, high=_LARGEST)
     Layout(tp=tp, pp=pp).check(model, 1, 1)
-    if model.experts % ep or (ep > 1 and max(tp, ep) % min(tp, ep)):
+    spread = (
+        model.experts and model.experts % ep == 0 and max(tp, ep) % min(tp, ep) == 0
+    )
+    if ep > 1 and not spread:
         raise ValueError(
             f"ep must be 1, or divide the {model.experts} experts and divide tp or be "
             f"a multiple of it (tp={tp!r}); got {ep!r}"
