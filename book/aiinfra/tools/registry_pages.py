@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import re
+import statistics
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ PAGES = (
     "book/reference/hardware.md",
     "book/reference/models.md",
     "book/reference/contradictions.md",
+    "book/reference/planner-check.md",
     "book/reference/status.md",
 )
 DOWNLOADS = "book/reference/downloads"
@@ -550,7 +552,90 @@ EXPERTS = {
 }
 WINDOWS = {"window": "window, tokens", "windowed_layers": "layers that use it"}
 
+# The planner against published runs
+
+
+def planner_score(_: Path) -> str:
+    """How the planner and the best constant do, in sentences."""
+    from aiinfra.plan import published
+
+    verdicts, pairs = published.verdicts(), published.pairs()
+    errors = [abs(verdict.ratio - 1) for verdict in verdicts]
+    constants = [abs(verdict.constant_ratio - 1) for verdict in verdicts]
+    right = sum(pair.right_order for pair in pairs)
+    misses = [abs(pair.predicted / pair.published - 1) for pair in pairs]
+    fitted = published.fitted()[published.EVERYTHING]
+    values = ", ".join(f"{key} {value:g}" for key, value in vars(fitted).items())
+    return (
+        f"Over {len(verdicts)} runs of {len(published.families())} families, each "
+        f"family predicted by the others, the median error of the time of a step is "
+        f"**{statistics.median(errors):.1%}** and the largest {max(errors):.0%}. The "
+        f"best constant, the median utilisation of the other families, misses by "
+        f"{statistics.median(constants):.1%} and {max(constants):.0%}.\n\n"
+        f"Of {len(pairs)} pairs of runs of one model that differ, the planner names "
+        f"the cheaper one in **{right}**; the median error of their ratio is "
+        f"**{statistics.median(misses):.1%}**. A constant names none.\n\n"
+        f"Fitted to all families: {values}."
+    )
+
+
+def planner_runs(_: Path) -> str:
+    """Every published run, the planner's time for it, and the constant's."""
+    from aiinfra.plan import published
+
+    rows = [
+        [
+            verdict.run.family,
+            verdict.run.name,
+            f"{verdict.run.utilisation:.1%}",
+            f"{verdict.run.seconds:.3g}",
+            f"{verdict.predicted_s:.3g}",
+            f"{verdict.ratio:.2f}",
+            f"{verdict.constant_ratio:.2f}",
+            verdict.run.assumed.replace("_", " ") or "–",
+        ]
+        for verdict in published.verdicts()
+    ]
+    head = ["family", "run", "MFU", "published s", "planner s", "ratio"]
+    return scrolling_table(
+        "Published runs", [*head, "constant's ratio", "assumed"], rows, sortable=True
+    )
+
+
+def planner_pairs(_: Path) -> str:
+    """Pairs of runs of one model: published and predicted ratio of their cost."""
+    from aiinfra.plan import published
+
+    rows = [
+        [
+            f"{pair.first.family} {pair.first.name}",
+            f"{pair.second.family} {pair.second.name}",
+            f"{pair.published:.2f}",
+            f"{pair.predicted:.2f}",
+            "yes" if pair.right_order else "**no**",
+        ]
+        for pair in published.pairs()
+    ]
+    head = ["run", "against", "published", "planner", "right order"]
+    return scrolling_table("Pairs of runs", head, rows, sortable=True)
+
+
+def planner_sources(_: Path) -> str:
+    """Where the runs were published."""
+    from aiinfra.plan import published
+
+    sources: dict[str, list[str]] = {}
+    for run in published.runs():
+        families = sources.setdefault(run.source, [])
+        families += [run.family] * (run.family not in families)
+    return "\n".join(f"- {', '.join(f)}: {source}" for source, f in sources.items())
+
+
 WRITERS: dict[str, Callable[[Path], str]] = {
+    "planner-score": planner_score,
+    "planner-runs": planner_runs,
+    "planner-pairs": planner_pairs,
+    "planner-sources": planner_sources,
     "accelerators": accelerators,
     "containers": containers,
     "stacks": stacks,
