@@ -22,19 +22,15 @@ OUT = Path("_build/slides")
 LIGHT, DARK = "github-light", "github-dark"  # as the pages
 SHARED = ("book/static/vendor/mathjax", "book/static/img/mark.svg")
 REVEAL = ("dist/reveal.css", "dist/reveal.js", "plugin/notes/notes.js", "LICENSE")
-# On paper every slide is there, for bookmarks and screen readers too, and a link leads
-# to the site, or nowhere if it has no address.
-PREPARE = """site => {
+# On paper every slide is there, for bookmarks and screen readers too, and a link to a
+# file beside the deck leads nowhere.
+PREPARE = """() => {
   for (const slide of document.querySelectorAll('section.slide')) {
     slide.removeAttribute('aria-hidden');
     slide.removeAttribute('hidden');
   }
-  for (const link of document.querySelectorAll('section.slide a[href]')) {
-    const href = link.getAttribute('href');
-    if (/^([a-z]+:|#)/.test(href)) continue;
-    if (site) link.href = new URL(href, site);
-    else link.removeAttribute('href');
-  }
+  for (const link of document.querySelectorAll('section.slide a[href]'))
+    if (!/^([a-z]+:|#)/.test(link.getAttribute('href'))) link.removeAttribute('href');
 }"""
 LAID_OUT = "document.querySelector('.pdf-page') && Reveal.isReady()"
 
@@ -82,7 +78,7 @@ def make(root: Path, parts: list[str], force: bool = False) -> list[str]:
     with site.one_build_at_a_time(root / "_build"):
         made_from = site.fingerprint(root)
         stale = [part for part in parts if force or not current(out, part, made_from)]
-        warnings = build(root, out, stale, pages_at="../html/")
+        warnings = build(root, out, stale, pages_at=address(root) or "../html/")
         for part in [] if warnings else stale:
             for page in pages(root, [part]):
                 (out / page).with_suffix(".pdf").unlink(missing_ok=True)
@@ -127,11 +123,22 @@ def build(
     return warnings
 
 
-def configuration(root: Path, found: list[Path], pages_at: str) -> dict:
-    """Sphinx's configuration of decks: the book's own where they have one in common."""
+def settings(root: Path) -> dict:
+    """What `_config.yml` says."""
     import yaml
 
-    book = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
+    return yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
+
+
+def address(root: Path) -> str:
+    """Where the site is, with a slash at its end; nothing if it has no address yet."""
+    given = os.environ.get("AIINFRA_SITE_URL", settings(root)["html"]["baseurl"])
+    return given.rstrip("/") + "/" if given else ""
+
+
+def configuration(root: Path, found: list[Path], pages_at: str) -> dict:
+    """Sphinx's configuration of decks: the book's own where they have one in common."""
+    book = settings(root)
     shared = book["sphinx"]["config"]
     names = [page.with_suffix("").as_posix() for page in found]
     kept = {
@@ -155,7 +162,7 @@ def configuration(root: Path, found: list[Path], pages_at: str) -> dict:
         "exclude_patterns": [*book["exclude_patterns"], "book"],
         "templates_path": ["book/static/templates"],
         "myst_enable_extensions": book["parse"]["myst_enable_extensions"],
-        "html_baseurl": os.environ.get("AIINFRA_SITE_URL", book["html"]["baseurl"]),
+        "html_baseurl": address(root),
         "html_copy_source": False,
         "html_use_index": False,
         "pygments_style": LIGHT,
@@ -203,16 +210,12 @@ def print_part(root: Path, part: str) -> list[Path]:
 
 def print_decks(root: Path, parts: list[str]) -> list[Path]:
     """Print those built decks of ``parts`` that have no PDF yet; return all PDFs."""
-    import yaml
-
-    book = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
-    address = os.environ.get("AIINFRA_SITE_URL", book["html"]["baseurl"]).rstrip("/")
     found = list(zip(decks.find(root, parts), pages(root, parts), strict=True))
     wanted = [pair for pair in found if not pdf_of(root, pair[1]).is_file()]
     if wanted:
         with printing.chromium() as browser:
             for path, page in wanted:
-                print_deck(browser, root, path, page, address)
+                print_deck(browser, root, path, page)
     return [pdf_of(root, page) for _, page in found]
 
 
@@ -221,14 +224,13 @@ def pdf_of(root: Path, page: Path) -> Path:
     return (root / OUT / page).with_suffix(".pdf")
 
 
-def print_deck(browser, root: Path, path: Path, page: Path, address: str) -> None:
+def print_deck(browser, root: Path, path: Path, page: Path) -> None:
     """Print one deck; UserError if it comes out with more pages than slides."""
     deck = decks.read(path)
     out = pdf_of(root, page)
-    here = f"{address}/{page.as_posix()}" if address else ""
     with printing.opened(browser, root / OUT / page, query="?print-pdf") as tab:
         tab.wait_for_function(LAID_OUT)
-        tab.evaluate(PREPARE, here)
+        tab.evaluate(PREPARE)
         printed = printing.print_tab(
             tab, out, title=deck.title, paper="16:9", footer=False, outline=True
         )

@@ -6,10 +6,8 @@ slides, plain text where there are none, as in a part that was downloaded alone.
 
 from __future__ import annotations
 
-import posixpath
 import re
 from pathlib import Path
-from urllib.parse import urljoin
 
 from docutils import nodes
 from docutils.parsers.rst import directives
@@ -19,6 +17,7 @@ from sphinx.util.osutil import relative_uri
 
 from aiinfra.tools import decks, excerpts
 from aiinfra.tools.errors import UserError
+from aiinfra.tools.sphinxext import CARD, accessible
 
 logger = logging.getLogger(__name__)
 SHORT_LINES, SHORT_LINE = 10, 70  # lines, characters: fits in large type
@@ -165,9 +164,9 @@ class LessonLink(SphinxRole):
         ):
             logger.warning("no page %s to link to", page, location=self.get_location())
             return [], []
-        here = f"{self.env.docname}.html"
-        uri = relative_uri(here, f"{self.env.config.deck_pages}{page}.html")
-        uri += f"#{anchor}" if anchor else ""
+        uri = f"{self.env.config.deck_pages}{page}.html" + f"#{anchor}" * bool(anchor)
+        if "://" not in uri:
+            uri = relative_uri(f"{self.env.docname}.html", uri)
         reference = nodes.reference(self.rawtext, text, refuri=uri, internal=True)
         return [reference], []
 
@@ -224,13 +223,12 @@ def frame(app, pagename, templatename, context, doctree) -> str | None:
     if doctree is None:
         return None
     deck = decks.read(Path(app.srcdir, f"{pagename}.md"))
-    site = app.config.html_baseurl
+    site, here = app.config.html_baseurl.rstrip("/"), f"{pagename}.html"
+    context["body"] = accessible(context["body"])
     context |= {
         "deck_title": deck.title,
         "deck_summary": deck.meta.get("description", ""),
-        "deck_address": urljoin(site, posixpath.dirname(pagename) + "/")
-        if site
-        else "",
+        "deck_card": f"{site}/{CARD}" if site else relative_uri(here, CARD),
         "has_maths": 'class="math' in context["body"],
         "has_figures": 'class="bookfig"' in context["body"],
         "mathjax_tex": (app.config.mathjax3_config or {}).get("tex", {}),

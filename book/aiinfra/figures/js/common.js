@@ -364,13 +364,14 @@ export function place(probe, { x, y, w, h: height }) {
   });
 }
 
-/** Pointer position over an element, in px of the picture. */
+/** Pointer position over an element, in px of the picture, which a slide may scale. */
 export function pointer(probe, move) {
   const handle = (event) => {
     const box = probe.getBoundingClientRect();
+    const scale = box.width / probe.offsetWidth || 1;
     move(
-      event.clientX - box.left + probe.offsetLeft,
-      event.clientY - box.top + probe.offsetTop,
+      (event.clientX - box.left) / scale + probe.offsetLeft,
+      (event.clientY - box.top) / scale + probe.offsetTop,
     );
   };
   probe.addEventListener("pointermove", handle);
