@@ -7,16 +7,19 @@ from math import ceil, comb, inf, log2, nan
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aiinfra import comm
 
+# How long an example takes depends on what else the machine does.
+patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 ALPHA, RATE = Fraction(5, 10**6), Fraction(10**9)  # 5 us, 1 GB/s one way
 WORLDS = st.integers(2, 12)
 SIZES = st.integers(1, 10**9)
 
 
+@patient
 @given(n=WORLDS, size=SIZES)
 def test_ring_counted_step_by_step(n, size):
     """Every rank sends one chunk per step; all steps take as long as one message."""
@@ -61,13 +64,14 @@ def chain_s(size, n, chunks):
     return have[-1]
 
 
+@patient
 @given(n=WORLDS, size=SIZES, chunks=st.integers(1, 40))
 def test_broadcast_chain_simulated(n, size, chunks):
     formula = comm.broadcast_s(Fraction(size), n, ALPHA, RATE, n_chunks=chunks)
     assert formula == chain_s(size, n, chunks)
 
 
-@settings(max_examples=25)
+@settings(patient, max_examples=25)
 @given(n=WORLDS, size=st.integers(1, 3_000_000))
 def test_broadcast_takes_the_best_number_of_chunks(n, size):
     best = min(
@@ -83,6 +87,7 @@ def test_broadcast_limits():
     assert comm.broadcast_s(0, 5, 5e-6, 1e9) == pytest.approx(4 * 5e-6)  # hops alone
 
 
+@patient
 @given(n=st.integers(1, 1000))
 def test_tree_broadcast_doubles_the_holders(n):
     seconds = comm.tree_broadcast_s(Fraction(800), n, ALPHA, RATE)
@@ -99,6 +104,7 @@ TIMES = {
 
 
 @pytest.mark.parametrize("op", TIMES)
+@patient
 @given(n=WORLDS, size=SIZES)
 def test_bus_bandwidth_is_the_links_when_latency_is_nothing(op, n, size):
     """What bus bandwidth is for: the same on every number of ranks."""
@@ -150,6 +156,7 @@ def test_one_rank_sends_nothing(name):
 
 
 @pytest.mark.parametrize("name", TIMED)
+@patient
 @given(n=st.sampled_from([2, 4, 8, 64]), size=SIZES, more=SIZES)
 def test_costs_rise_with_bytes_and_fall_with_bandwidth(name, n, size, more):
     """At most alpha plus a line through 0, except the chain's choice of chunks."""
@@ -218,6 +225,7 @@ def test_bad_bus_bandwidth():
         comm.broadcast_s(8, 4, 0, 1, n_chunks=0)
 
 
+@patient
 @given(n=WORLDS, size=SIZES)
 def test_bus_bandwidth_and_back(n, size):
     for op in TIMES:
@@ -243,6 +251,7 @@ def gather(n, step):
     return largest
 
 
+@patient
 @given(n=st.integers(1, 17), size=SIZES)
 def test_bidirectional_ring_by_steps(n, size):
     def step(have, k):
@@ -259,6 +268,7 @@ def test_bidirectional_ring_by_steps(n, size):
     assert comm.bidirectional_ring_all_reduce_s(*args) == 2 * counted
 
 
+@patient
 @given(n=st.integers(1, 17), size=SIZES)
 def test_bruck_by_steps(n, size):
     def step(have, k):
@@ -271,6 +281,7 @@ def test_bruck_by_steps(n, size):
     assert comm.bruck_all_gather_s(Fraction(size), n, ALPHA, RATE) == counted
 
 
+@patient
 @given(log=st.integers(0, 5), size=SIZES)
 def test_recursive_doubling_by_steps(log, size):
     n = 2**log
@@ -289,6 +300,7 @@ def test_recursive_doubling_by_steps(log, size):
     assert comm.halving_doubling_all_reduce_s(*args) == 2 * counted
 
 
+@patient
 @given(n=st.integers(1, 17), size=SIZES)
 def test_all_reduce_by_exchanging_sums(n, size):
     """Real sums; ranks beyond a power of two are folded into their neighbours."""
@@ -312,6 +324,7 @@ def test_all_reduce_by_exchanging_sums(n, size):
     assert comm.tree_all_reduce_s(*args) == 2 * ceil(log2(n)) * (ALPHA + size / RATE)
 
 
+@patient
 @given(n=st.integers(1, 200))
 def test_double_binary_trees(n):
     """Trees that reach all ranks in few hops; nobody sends more than 2 S."""
@@ -374,6 +387,7 @@ def test_switches_that_add_up():
 # ------------------------------------------------------------------- the torus
 
 
+@patient
 @given(n=st.integers(1, 12), size=SIZES)
 def test_a_torus_of_one_axis_is_a_ring(n, size):
     args = (ALPHA, RATE)
@@ -395,6 +409,7 @@ def test_two_axes_by_hand():
     assert seconds == first + second
 
 
+@patient
 @given(n=st.integers(1, 6).map(lambda k: 2 * k), k=st.integers(1, 3), size=SIZES)
 def test_equal_axes_share_the_work(n, k, size):
     """Without latency: (S - S/n^k) / k over two directions, times n/(n-1)."""
@@ -403,6 +418,7 @@ def test_equal_axes_share_the_work(n, k, size):
     assert seconds == ideal * n / (n - 1)
 
 
+@patient
 @given(axes=st.lists(st.integers(1, 6), min_size=1, max_size=3), size=SIZES)
 def test_no_torus_beats_its_links(axes, size):
     """What must arrive, over all incoming links; more axes never hurt one part."""
@@ -431,6 +447,7 @@ def hops_by_search(source, target, axes, wrap):
     return hops
 
 
+@patient
 @given(
     axes=st.lists(st.integers(1, 5), min_size=1, max_size=3),
     wrap=st.booleans(),
@@ -464,6 +481,7 @@ def test_two_levels_by_hand():
     assert comm.hierarchical_all_to_all_s(*args) == inner + exchange
 
 
+@patient
 @given(n=WORLDS, size=SIZES)
 def test_one_level_of_two_is_a_ring(n, size):
     size = Fraction(size)
@@ -476,6 +494,7 @@ def test_one_level_of_two_is_a_ring(n, size):
         assert two(size, 1, n, ALPHA, RATE, *SLOW) == one(size, n, *SLOW)
 
 
+@patient
 @given(g=st.integers(2, 8), nodes=st.integers(2, 8))
 def test_two_levels_spare_the_network(g, nodes):
     """No latency, network only: an all-reduce carries S/g where a flat ring does S."""
@@ -486,6 +505,7 @@ def test_two_levels_spare_the_network(g, nodes):
     assert two - inside == network / RATE
 
 
+@patient
 @given(g=st.integers(1, 4), nodes=st.integers(1, 4))
 def test_two_level_all_to_all_delivers(g, nodes):
     """Follow every shard: (from, to), from rank (node, place) to all others."""
@@ -525,6 +545,7 @@ def test_zero_by_stage():
     assert sent[1] != share * (40 + 120) and sent[2] != sent[1] and sent[1] != 60
 
 
+@patient
 @given(psi=st.integers(1, 10**12), dp=WORLDS, m=st.integers(1, 20))
 def test_zero_never_sends_less_with_the_stage(psi, dp, m):
     sent = [comm.zero_bytes_per_step(psi, dp, stage, m) for stage in range(4)]
@@ -650,6 +671,7 @@ def test_node_limited_routing():
     assert free != 8 * (1 - Fraction(7, 8) ** 8)  # drawn with replacement
 
 
+@patient
 @given(k=st.integers(1, 8), groups=st.sampled_from([1, 2, 4, 8]))
 def test_destinations_stay_in_bounds(k, groups):
     met = comm.expert_destinations(16, k, groups)

@@ -8,12 +8,13 @@ from fractions import Fraction
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aiinfra import fabric
 
-patient = settings(deadline=None)  # times of other tests are no fault of these
+# How long an example takes depends on what else the machine does.
+patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 NETWORKS = {
     "one switch": fabric.fat_tree(6, 1),
@@ -166,8 +167,8 @@ def test_bisection_of_a_torus_by_trying_all_halves(axes, wrap):
     assert fewest == network.bisection_links
 
 
-@given(axes=st.lists(st.integers(1, 5), min_size=1, max_size=3), wrap=st.booleans())
 @patient
+@given(axes=st.lists(st.integers(1, 5), min_size=1, max_size=3), wrap=st.booleans())
 def test_every_torus(axes, wrap):
     network = fabric.torus(axes, wrap)
     graph = network.graph()
@@ -217,6 +218,7 @@ def test_every_dragonfly(p, a, h, g):
     assert hops <= network.diameter_hops
 
 
+@patient
 @given(ports=st.integers(1, 64).map(lambda k: 2 * k))
 def test_fat_tree_formulas(ports):
     one, two, three = (fabric.fat_tree(ports, t) for t in (1, 2, 3))
@@ -232,6 +234,7 @@ def test_fat_tree_formulas(ports):
         assert (same.switches, same.links) == (two.switches, two.links)
 
 
+@patient
 @given(
     endpoints=st.integers(1, 2000),
     ports=st.integers(4, 64),
@@ -249,6 +252,13 @@ def test_leaf_spine_is_built_as_asked(endpoints, ports, ratio):
         network.switches["spine"] <= network.shape["up"]
         or not network.links["leaf-spine"]
     )
+
+
+def test_what_fits_on_one_switch_needs_one():
+    network = fabric.leaf_spine(8, 8)
+    assert network.switches == {"leaf": 1, "spine": 0}
+    assert network.links["leaf-spine"] == 0 and network.diameter_hops == 2
+    assert fabric.leaf_spine(9, 8).switches == {"leaf": 3, "spine": 2}
 
 
 def test_same_rail_one_switch_other_rail_three():
@@ -290,6 +300,7 @@ def test_bill_by_hand():
     assert network.bill(link_price=2).price == 2 * network.link_count
 
 
+@patient
 @given(price=st.floats(0, 1e6), more=st.floats(1, 10))
 def test_bills_are_linear(price, more):
     network = fabric.fat_tree(8)

@@ -8,14 +8,15 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aiinfra import reliability as r
 
+# How long an example takes depends on what else the machine does.
+patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 DAY = 86400
 TIMES = st.floats(1, 1e6)
-patient = settings(deadline=None)  # times of other tests are no fault of these
 
 
 def standard_errors(found, expected):
@@ -134,6 +135,7 @@ def test_young_and_daly_approach_the_best():
     )
 
 
+@patient
 @given(tau=TIMES, delta=TIMES, mtbf=TIMES, restart=TIMES)
 def test_goodput_is_dalys_complete_model(tau, delta, mtbf, restart):
     """T = M exp(R/M) (exp((τ+δ)/M) - 1) T_s/τ."""
@@ -152,6 +154,7 @@ def test_goodput_without_failures_or_hope():
     assert r.expected_s(10, 900, 100, 0.5) == math.inf
 
 
+@patient
 @given(tau=TIMES, delta=TIMES, mtbf=TIMES, more=st.floats(1.01, 10), data=st.data())
 def test_goodput_falls_with_everything_bad(tau, delta, mtbf, more, data):
     restart, down, write = (data.draw(TIMES) for _ in range(3))

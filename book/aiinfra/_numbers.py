@@ -82,7 +82,8 @@ def _floats(name: str, values: np.ndarray, wanted: str) -> np.ndarray:
 def _refuse(name: str, values: np.ndarray, bad: np.ndarray, wanted: str) -> None:
     if bad.any():
         culprit = values.ravel()[int(np.argmax(bad))]
-        raise ValueError(f"{name} must be {wanted}, everywhere; got {culprit:g}")
+        culprit = culprit.item() if isinstance(culprit, np.generic) else culprit
+        raise ValueError(f"{name} must be {wanted}, everywhere; got {culprit!r}")
 
 
 def one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:

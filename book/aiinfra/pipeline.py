@@ -314,7 +314,7 @@ def in_flight(
 
 
 def _ops(item: Op | Overlap) -> tuple[Op, ...]:
-    return tuple(item) if isinstance(item, Overlap) else (item,)
+    return item if type(item) is Overlap else (item,)
 
 
 def peak_activations(plan: Schedule, kept_for_weights: Real = 1) -> list[Real]:
@@ -324,17 +324,16 @@ def peak_activations(plan: Schedule, kept_for_weights: Real = 1) -> list[Real]:
     between a split backward's I and its W; 1 is the upper bound, Qi et al. report
     less.
     """
+    kept = number("kept_for_weights", kept_for_weights, high=1)
+    change = {"F": 1, "B": -1, "I": kept - 1, "W": -kept}
     peaks = []
     for ops in plan:
         held = peak = 0
-        for op in (op for item in ops for op in _ops(item)):
-            held += {
-                "F": 1,
-                "B": -1,
-                "I": kept_for_weights - 1,
-                "W": -kept_for_weights,
-            }[op.kind]
-            peak = max(peak, held)
+        for item in ops:
+            for op in _ops(item):
+                held += change[op[0]]
+                if held > peak:
+                    peak = held
         peaks.append(peak)
     return peaks
 
@@ -344,7 +343,7 @@ def _check_complete(plan: Schedule) -> int:
 
     Returns the number of stages, those of all ranks together.
     """
-    where: dict[Op, tuple[int, int]] = {}
+    where: dict[Op, tuple[int, int]] = {}  # to rank and place
     for rank, ops in enumerate(plan):
         for place, item in enumerate(ops):
             for op in _ops(item):
@@ -365,54 +364,68 @@ def _check_complete(plan: Schedule) -> int:
     micro_batches = 1 + max(op.micro_batch for op in where)
     for stage in range(stages):
         for k in range(micro_batches):
-            f, b, i, w = (Op(kind, stage, k) for kind in "FBIW")
-            uncut, split = b in where, (i in where, w in where)
+            # Plain tuples find their Op, and are made in a fraction of its time.
+            f, b, i, w = (
+                ("F", stage, k),
+                ("B", stage, k),
+                ("I", stage, k),
+                ("W", stage, k),
+            )
             if f not in where:
-                raise ValueError(f"{f} is missing")
-            if uncut and any(split):
-                raise ValueError(f"{b} is listed whole and also split into I and W")
-            if not uncut and not all(split):
-                lacking = b if not any(split) else w if split[0] else i
-                raise ValueError(f"{lacking} is missing")
-            order = [f, b] if uncut else [f, i, w]
-            for first, then in itertools.pairwise(order):
-                if where[first][0] != where[then][0]:
+                raise ValueError(f"{Op(*f)} is missing")
+            if b in where:
+                if i in where or w in where:
                     raise ValueError(
-                        f"{then} is on rank {where[then][0]}, but {first} left what it "
-                        f"needs on rank {where[first][0]}"
+                        f"{Op(*b)} is listed whole and also split into I and W"
                     )
-                if where[first][1] >= where[then][1]:
-                    raise ValueError(f"{then} must come after {first} on its rank")
+                order = (f, b)
+            elif i in where and w in where:
+                order = (f, i, w)
+            else:
+                lacking = w if i in where else i if w in where else b
+                raise ValueError(f"{Op(*lacking)} is missing")
+            for first, then in itertools.pairwise(order):
+                (rank, place), (its_rank, its_place) = where[first], where[then]
+                if rank != its_rank:
+                    raise ValueError(
+                        f"{Op(*then)} is on rank {its_rank}, but {Op(*first)} left "
+                        f"what it needs on rank {rank}"
+                    )
+                if place >= its_place:
+                    raise ValueError(
+                        f"{Op(*then)} must come after {Op(*first)} on its rank"
+                    )
     return stages
 
 
-class _Message(NamedTuple):
-    """What one stage sends another: activations (F) or their gradient (G)."""
+# What one stage sends another: its output ("F") or the gradient of its input ("G"),
+# with the number of the stage that sends and of the micro-batch.
+_Message = tuple[str, int, int]
 
-    kind: str
-    stage: int  # that sends
-    micro_batch: int
 
-    def __str__(self) -> str:
-        what = "output" if self.kind == "F" else "input gradient"
-        return f"the {what} of stage {self.stage} for micro-batch {self.micro_batch}"
+def _named(message: _Message) -> str:
+    kind, stage, micro_batch = message
+    what = "output" if kind == "F" else "input gradient"
+    return f"the {what} of stage {stage} for micro-batch {micro_batch}"
 
 
 def _needs(op: Op, stages: int) -> _Message | None:
-    if op.kind == "F" and op.stage > 0:
-        return _Message("F", op.stage - 1, op.micro_batch)
-    if op.kind in "BI" and op.stage < stages - 1:
-        return _Message("G", op.stage + 1, op.micro_batch)
-    return None
+    kind, stage, micro_batch = op
+    if kind == "F":
+        return ("F", stage - 1, micro_batch) if stage else None
+    if kind == "W" or stage == stages - 1:
+        return None
+    return "G", stage + 1, micro_batch
 
 
 def _gives(op: Op, stages: int) -> tuple[_Message, int] | None:
     """The message that ``op`` makes, and the stage it is for."""
-    if op.kind == "F" and op.stage < stages - 1:
-        return _Message("F", op.stage, op.micro_batch), op.stage + 1
-    if op.kind in "BI" and op.stage > 0:
-        return _Message("G", op.stage, op.micro_batch), op.stage - 1
-    return None
+    kind, stage, micro_batch = op
+    if kind == "F":
+        return (op, stage + 1) if stage < stages - 1 else None
+    if kind == "W" or not stage:
+        return None
+    return ("G", stage, micro_batch), stage - 1
 
 
 def _homes(plan: Schedule) -> dict[tuple[int, int], int]:
@@ -422,6 +435,7 @@ def _homes(plan: Schedule) -> dict[tuple[int, int], int]:
         for rank, ops in enumerate(plan)
         for item in ops
         for op in _ops(item)
+        if op[0] == "F"
     }
 
 
@@ -457,20 +471,30 @@ def _play(
     place = [0] * len(plan)
     rank_free_s: list[Real] = [0] * len(plan)
     link_free_s: dict[tuple[int, int], Real] = {}
-    runs, transfers = [], []
+    runs: list[list[Run]] = [[] for _ in plan]
+    transfers: list[Transfer] = []
     awake = deque(range(len(plan)))
     while awake:
         rank = awake.popleft()
-        while place[rank] < len(plan[rank]):
-            item = plan[rank][place[rank]]
-            needed = [m for op in _ops(item) if (m := _needs(op, stages)) is not None]
-            missing = next((m for m in needed if m not in ready_s), None)
+        ops = plan[rank]
+        while place[rank] < len(ops):
+            item = ops[place[rank]]
+            start_s = rank_free_s[rank]
+            missing = None
+            for op in _ops(item):
+                needed = _needs(op, stages)
+                if needed is None:
+                    continue
+                if needed not in ready_s:
+                    missing = needed
+                    break
+                if ready_s[needed] > start_s:
+                    start_s = ready_s[needed]
             if missing is not None:
                 waiting[missing] = rank
                 break
-            start_s = max([rank_free_s[rank], *(ready_s[m] for m in needed)])
             end_s = start_s + seconds(item)
-            runs.append(Run(rank, item, start_s, end_s))
+            runs[rank].append(Run(rank, item, start_s, end_s))
             rank_free_s[rank] = end_s
             place[rank] += 1
             for op in _ops(item):
@@ -478,24 +502,24 @@ def _play(
                 if given is None:
                     continue
                 message, to_stage = given
-                target = home[to_stage, op.micro_batch]
+                target = home[to_stage, op[2]]
                 ready_s[message] = end_s
                 if target != rank:
                     link = (rank, target)
                     sent_s = max(end_s, link_free_s.get(link, 0))
-                    here_s = sent_s + transfer_s[min(op.stage, to_stage)]
+                    here_s = sent_s + transfer_s[min(op[1], to_stage)]
                     link_free_s[link] = ready_s[message] = here_s
                     transfers.append(Transfer(rank, target, op, sent_s, here_s))
                 if message in waiting:
                     awake.append(waiting.pop(message))
     if waiting:
         stuck = ", ".join(
-            f"rank {rank} has {plan[rank][place[rank]]} next and waits for {message}"
+            f"rank {rank} has {plan[rank][place[rank]]} next and waits for "
+            f"{_named(message)}"
             for message, rank in sorted(waiting.items(), key=lambda pair: pair[1])
         )
         raise ValueError(f"the schedule deadlocks: {stuck}")
-    runs.sort(key=lambda run: (run.rank, run.start_s, run.end_s))
-    return runs, transfers
+    return [run for each in runs for run in each], transfers
 
 
 def validate(
@@ -532,11 +556,9 @@ def _meet(plan: Schedule, stages: int, ahead: int) -> None:
         for item in ops:
             needed = [_needs(op, stages) for op in _ops(item)]
             given = [_gives(op, stages) for op in _ops(item)]
-            receives[rank].append(
-                [m for m in needed if m and home[m.stage, m.micro_batch] != rank]
-            )
+            receives[rank].append([m for m in needed if m and home[m[1:]] != rank])
             sends[rank].append(
-                [g[0] for g in given if g and home[g[1], g[0].micro_batch] != rank]
+                [g[0] for g in given if g and home[g[1], g[0][2]] != rank]
             )
     posted: dict[_Message, int] = {}  # message -> the rank whose side came first
     met: set[_Message] = set()
@@ -565,7 +587,7 @@ def _meet(plan: Schedule, stages: int, ahead: int) -> None:
             place[rank], arrived[rank] = here + 1, False
     if posted:
         stuck = ", ".join(
-            f"rank {rank} waits to exchange {message}"
+            f"rank {rank} waits to exchange {_named(message)}"
             for message, rank in sorted(posted.items(), key=lambda pair: pair[1])
         )
         raise ValueError(f"the schedule deadlocks with synchronous messages: {stuck}")
@@ -635,9 +657,11 @@ def simulate(
         number("overlap_s", overlap_s)
 
     def seconds(item: Op | Overlap) -> Real:
-        if isinstance(item, Overlap) and overlap_s is not None:
+        if type(item) is Op:
+            return each[item[0]][item[1]]
+        if overlap_s is not None:
             return overlap_s
-        return sum(each[op.kind][op.stage] for op in _ops(item))
+        return sum(each[op.kind][op.stage] for op in item)
 
     runs, transfers = _play(plan, stages, seconds, between)
     return Timeline(len(plan), tuple(runs), tuple(transfers), peak_activations(plan))
