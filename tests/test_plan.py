@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+import shlex
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from aiinfra import arch, plan
 from aiinfra.plan import published, search
 from aiinfra.plan.step import Efficiency, times
 from aiinfra.tools.cli import main
+from aiinfra.tools.root import find_root
 
 EIGHT = "H100 SXM x64"
 LAYOUT = {"tp": 2, "pp": 2, "zero": 1, "micro_batch": 1}
@@ -297,3 +300,10 @@ def test_a_config_of_hugging_face_will_do(tmp_path, capsys):
 def test_an_efficiency_of_one_is_the_bound():
     ideal = Efficiency(gemm=1, memory=1, network=1, attention=1, overlap=1)
     assert one(efficiency=ideal).step_time_s < one().step_time_s
+
+
+def test_the_example_of_the_readme_is_what_the_command_prints(capsys):
+    text = (find_root() / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"\$ \.venv/bin/aiinfra (plan [^\n]+)\n(.*?)```", text, re.DOTALL)
+    assert main(shlex.split(found[1])) == 0
+    assert capsys.readouterr().out == found[2]

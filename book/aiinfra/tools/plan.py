@@ -230,10 +230,16 @@ def layout_text(layout: dict[str, Any]) -> str:
     rest = [
         f"ZeRO-{layout['zero']}" if layout["zero"] else "",
         f"micro-batch {layout['micro_batch']}",
-        f"{layout['schedule']} x{layout['virtual_stages']}" if layout["pp"] > 1 else "",
+        schedule_text(layout) if layout["pp"] > 1 else "",
         f"recompute {layout['recompute']}",
     ]
     return ", ".join([" x ".join(degrees) or "one", *filter(None, rest)])
+
+
+def schedule_text(layout: dict[str, Any]) -> str:
+    """``zb-h1``, or ``interleaved x3`` with three chunks a rank."""
+    chunks = layout["virtual_stages"]
+    return layout["schedule"] + (f" x{chunks}" if chunks > 1 else "")
 
 
 def gib(value: float) -> str:
