@@ -219,7 +219,8 @@ def test_no_link_where_none_belongs(site, path):
 def test_the_lesson_links_its_first_words(site):
     found = linked((site / "04Train/02-ddp.html").read_text("utf-8"))
     first = [said for said, _ in found]
-    assert first[:3] == ["accelerator", "all-reduce", "buckets"]
+    assert first[0] == "accelerator"
+    assert {"all-reduce", "buckets", "rank"} <= set(first[:8])
     automatic = [entry for said, entry in found if said == "all-reduce"]
     assert 1 <= len(automatic) <= 2  # at the first word, and where it is defined
 
