@@ -8,6 +8,7 @@ answer fails its question's tests by an assertion.
 """
 
 import contextlib
+import gc
 import io
 import subprocess
 import sys
@@ -23,7 +24,7 @@ import yaml
 from nbformat import NotebookNode
 
 from aiinfra.tools import notebook
-from aiinfra.tools.check.assignments import SOLUTION, flaws
+from aiinfra.tools.check.assignments import HIDDEN, SOLUTION, flaws
 from aiinfra.tools.errors import UserError
 from aiinfra.tools.exercises import (
     assignments,
@@ -66,6 +67,18 @@ class Ran:
         if self.error is None:
             return "no error"
         return f"{type(self.error).__name__}: {notebook.first_line(self.error)}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``killed``, ``survived``, ``stale`` or ``wrong``, and what was said.
+
+    ``seen``: the tests that students see said it; otherwise only grading does.
+    """
+
+    kind: str
+    told: str
+    seen: bool = False
 
 
 def load(path: Path) -> list[Answer]:
@@ -168,38 +181,37 @@ def check_assignment(root: Path, path: Path, stubs: dict[str, NotebookNode]) -> 
     wrong = load(path)
     asked = questions(notebook.read(path))
     print(f"{name}: {len(asked)} questions, numbers of {len(stubs)} courses")
-    good, survivors = True, set()
-    notes: dict[Answer, str] = {}
+    verdicts: dict[Answer, list[Verdict]] = {answer: [] for answer in wrong}
+    good = True
     for seed, stub in stubs.items():
         course = seed or "as committed"
         faults = list(empty(stub))
+        # What has been imported stays. Else each sheet's end looks through all of it.
+        gc.freeze()
         with Sheet(seeded(path, seed)) as sheet:
             faults += sheet.solve(stub)
-            for fault in faults:
-                print(f"  broken    {course}: {fault}")
-            if faults:
-                good = False
-                continue
-            print(
-                f"  passes    {course}: the solution, and no empty answer", flush=True
-            )
-            for answer in wrong:
-                verdict, told = sheet.judge(answer)
-                notes.setdefault(answer, told)
-                if verdict != "killed":
-                    survivors.add(answer)
-                    print(
-                        f"  {verdict:<8}  {course}: {answer.question}, {answer.name}: "
-                        f"{told}",
-                        flush=True,
-                    )
-    for answer in wrong if good else ():
-        if answer not in survivors:
-            print(f"  killed    {answer.question}, {answer.name}: {notes[answer]}")
-    killed = len(wrong) - len(survivors) if good else 0
+            for answer in () if faults else wrong:
+                verdict = sheet.judge(answer)
+                verdicts[answer].append(verdict)
+                if verdict.kind != "killed":
+                    where = f"{course}: {answer.question}, {answer.name}"
+                    print(f"  {verdict.kind:<8}  {where}: {verdict.told}", flush=True)
+        for fault in faults:
+            print(f"  broken    {course}: {fault}", flush=True)
+            good = False
+        if not faults:
+            text = f"{course}: the solution, and no empty answer"
+            print(f"  passes    {text}", flush=True)
+    killed = 0
+    for answer, each in verdicts.items():
+        if each and all(verdict.kind == "killed" for verdict in each):
+            by = "" if all(verdict.seen for verdict in each) else ", by hidden tests"
+            told = each[0].told
+            print(f"  killed    {answer.question}, {answer.name}{by}: {told}")
+            killed += 1
     took = time.perf_counter() - began
     print(f"{name}: {killed} of {len(wrong)} wrong answers killed ({took:.0f} s)")
-    return good and not survivors
+    return good and killed == len(wrong)
 
 
 class Sheet:
@@ -252,24 +264,30 @@ class Sheet:
                     said = ran.stderr.strip() or repr(ran.value)
                     yield f"cell {cell} says {said!r}, which nbgrader counts as points"
 
-    def judge(self, answer: Answer) -> tuple[str, str]:
-        """``killed``, ``survived``, ``stale`` or ``wrong``, and why; then undo it."""
-        right = self.cells[answer.question]
+    def judge(self, answer: Answer) -> Verdict:
+        """Run a wrong answer and its question's tests, then undo it."""
+        right, tests = (
+            self.cells[answer.question],
+            self.cells[f"test-{answer.question}"],
+        )
         source = filled(right, answer.code)
         if source == right:
-            return "stale", "is the solution"
+            return Verdict("stale", "is the solution")
         try:
             ran = self.run(source)
             if ran.error is not None:
-                return "stale", f"no longer applies: {ran.told}"
-            ran = self.run(self.cells[f"test-{answer.question}"])
+                return Verdict("stale", f"no longer applies: {ran.told}")
+            ran = self.run(HIDDEN.sub("", tests))
+            seen = ran.error is not None
+            if not seen:
+                ran = self.run(tests)
         finally:
             self.run(right)
         if ran.error is None:
-            return "survived", f"no test failed; {answer.why}"
+            return Verdict("survived", f"no test failed; {answer.why}")
         if not isinstance(ran.error, AssertionError):
-            return "wrong", f"expected a failing assertion, got {ran.told}"
-        return "killed", notebook.first_line(ran.error)
+            return Verdict("wrong", f"expected a failing assertion, got {ran.told}")
+        return Verdict("killed", notebook.first_line(ran.error), seen)
 
 
 def filled(source: str, code: str) -> str:
@@ -306,19 +324,26 @@ def key(root: Path, path: Path, seed: str) -> str:
     title = notebook.title(nb, default=path.stem)
     lines = [f"# Key: {title}", "", f"For {course}.", "", "| number | value |"]
     lines += ["| --- | --- |", *(f"| `{n}` | {text} |" for n, text in numbers.items())]
-    lines += ["", f"The solutions, run, are in `{path.name}`. The message shown with a"]
-    lines += ["wrong answer is the first one that its author gets to read.", ""]
+    lines += ["", f"The solutions, run, are in `{path.name}`. Below is what the first"]
+    lines += ["failing test says to some wrong answers.", ""]
     with Sheet(seeded(path, seed)) as sheet:
         for fault in sheet.solve():
             raise UserError(f"{relative(root, path)}: {fault}")
         for question in listed:
             lines += [f"## {question.name} ({question.points:g} points)", ""]
             for answer in load(path):
-                if answer.question != question.name:
-                    continue
-                _, told = sheet.judge(answer)
-                code = textwrap.dedent(answer.code).strip("\n")
-                lines += [f"### {answer.name}", "", answer.why.strip(), ""]
-                lines += ["```python", code, "```", "", "Message:", ""]
-                lines += ["```text", told, "```", ""]
+                if answer.question == question.name:
+                    lines += note(answer, sheet.judge(answer))
     return "\n".join(lines)
+
+
+def note(answer: Answer, verdict: Verdict) -> list[str]:
+    """A wrong answer in the key: why somebody writes it, and what the tests say."""
+    why = " ".join(answer.why.split())
+    who = "A test in the notebook says" if verdict.seen else "Only grading says"
+    code = textwrap.dedent(answer.code).strip("\n")
+    return [
+        *(f"### {answer.name}", "", f"{why[0].upper()}{why[1:].rstrip('.')}.", ""),
+        *("```python", code, "```", "", f"{who}:", ""),
+        *("```text", *textwrap.wrap(verdict.told, 88), "```", ""),
+    ]
