@@ -51,11 +51,18 @@ def arguments(**changes):
 
 
 def test_lab_opens_on_the_lessons_and_asks_nobody(book):
+    for part in ("00Hardware", "04Train"):
+        book.write(f"{part}/index.md", "# Part\n")
     words = lab.command(arguments(no_browser=True))
     assert f"--ServerApp.root_dir={book.root}" in words
     assert "--LabApp.default_url=/lab/tree/04Train" in words
     assert "--no-browser" in words
     assert any("NeverCheckForUpdate" in word for word in words)
+
+
+def test_lab_opens_on_the_part_that_there_is(book):
+    book.write("05Infer/index.md", "# Inference\n")
+    assert "--LabApp.default_url=/lab/tree/05Infer" in lab.command(arguments())
 
 
 def test_lab_opens_on_a_notebook(book):

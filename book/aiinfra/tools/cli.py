@@ -12,27 +12,27 @@ from aiinfra.tools.root import nearest
 # `aiinfra doctor` works where torch, Jupyter or the site's builder are missing.
 # Each has add_arguments(parser) and run(args) -> exit status.
 COMMANDS = {
-    "plan": ("plan", "plan a training run or a service: fit, speed, cost"),
     "doctor": ("doctor", "what this machine can run, and why not the rest"),
     "build": ("build", "build the site into _build/html"),
-    "slides": ("slides", "build the decks of slides; --pdf prints them"),
     "serve": ("serve", "serve the built site on a free port of this machine"),
     "lab": ("lab", "open JupyterLab on the book"),
+    "plan": ("plan", "plan a training run or a service: fit, speed, cost"),
+    "slides": ("slides", "build the decks of slides; --pdf prints them"),
+    "pdf": ("pdf", "print the whole book into _build/book.pdf"),
+    "epub": ("epub", "pack the whole book into _build/book.epub"),
+    "exercises": ("exercises", "make a part's assignments, or check their tests"),
+    "grade": ("grade", "grade a class: each one's own code, behind walls"),
     "new-lesson": ("new_lesson", "begin a lesson: notebook, mistakes, picture"),
     "execute": ("execute", "run notebooks in order and save their outputs"),
     "export": ("export", "write aiinfra.lessons from the cells tagged export"),
     "registry-pages": ("registry_pages", "write the tables drawn from the registry"),
+    "status": ("status_page", "run notebooks and record it for the status page"),
     "check": ("gates", "run the gates: everything that can be checked by reading"),
     "test": ("testing", "run every check, by stage"),
-    "grade": ("grade", "grade a class: each one's own code, behind walls"),
-    "status": ("status_page", "run notebooks and record it for the status page"),
     "mutants": ("mutants", "plant each lesson's mistakes; its checks must see them"),
     "rerun": ("rerun", "remake a recorded run and compare it with the record"),
-    "pdf": ("pdf", "print the whole book into _build/book.pdf"),
-    "epub": ("epub", "pack the whole book into _build/book.epub"),
-    "exercises": ("exercises", "make a part's assignments, or check their tests"),
-    "release": ("release", "make the files of a release in dist"),
     "bench": ("bench", "measure what the book claims about its own speed"),
+    "release": ("release", "make the files of a release in dist"),
 }
 
 
