@@ -470,7 +470,7 @@ def test_wrong_arguments_are_refused(ask, message):
 
 def test_an_unknown_model_offers_the_nearest():
     with pytest.raises(registry.UnknownName, match="did you mean 'Llama 3 70B'"):
-        named("Lama 3 70B")
+        named("Llama 3 70BB")
 
 
 def test_the_largest_sizes_do_not_overflow():

@@ -210,6 +210,15 @@ def test_the_gpt_formula_does_not_hold_for_others():
     assert layer_bytes(wrong, s) / sbh - ours == pytest.approx(3)
 
 
+def test_keys_are_cut_as_far_as_there_are_heads():
+    """6 ranks share 2 key-value heads: what is theirs is cut in two, not in six."""
+    whole, cut = (layer_bytes(LLAMA, 1, tp=tp) for tp in (1, 6))
+    keys_and_values = 2 * 2 * 2 * 16
+    replicated = 4 * 2 * 48  # inputs of norms, projections and MLP
+    rest = whole - keys_and_values - replicated
+    assert cut == pytest.approx(replicated + keys_and_values / 2 + rest / 6)
+
+
 def test_every_kind_of_layer_lists_its_own_tensors():
     def names(model, **kinds):
         return {tensor.name for tensor in saved_tensors(model, 64, **kinds)}
@@ -369,6 +378,10 @@ def test_activations_follow_the_schedule():
     assert (first, middle) == (3 * 2 * layer, 2 * 2 * layer)
     head = 48 * (2 * 2 * 48 + 4 * 211)  # inputs of norm and output layer, logits
     assert last == 2 * layer + head
+    assert ranks("gpipe")[2].activations == 12 * (2 * layer + head)
+    # The last chunk's backward follows its forward: the logits are there once.
+    last = ranks("interleaved", virtual=2)[2].activations
+    assert last == 4 * layer + head
     # Interleaved, v = 2: 2(p-1) + (v-1)p + 1 = 8 chunks of one layer on rank 0.
     assert ranks("interleaved", virtual=2)[0].activations == 8 * layer
     assert ranks("zb-h2")[0].activations == 5 * 2 * layer
@@ -712,7 +725,7 @@ def test_experts_that_do_not_divide():
         ({"sequence": 10**14}, "sequence must be at most"),
         ({"margin": -0.1}, "margin must be a finite number 0 or more"),
         ({"margin": float("inf")}, "margin must be"),
-        ({"offload": ("disk",)}, "offload must be one of optimizer, weights, activ"),
+        ({"offload": ("disk",)}, "offload must be one of optimizer, weights, "),
         ({"offload": "optimizer"}, "offload must list words, got 'optimizer'"),
     ],
 )
