@@ -507,14 +507,14 @@ def test_flaws_of_the_listing_are_found(book, listing, told):
 
 def test_assignments_are_no_pages_but_are_read(book):
     book.lesson("04Train/01-mean")
-    path = assignment(book, answer=ANSWER + "\n# wich " + "x" * 90)
+    path = assignment(book, answer=ANSWER + "\n# wi" + "ch " + "x" * 90)
     assert [p.name for p in notebooks(book.root)] == ["01-mean.ipynb"]
     assert assignments(book.root, "04Train") == assignments(book.root) == [path]
     assert executed.check(book.root) == []
     assert "has 97 characters" in str(lengths.check(book.root)[0])
-    assert "wich ==> which" in str(spelling.check(book.root)[0])
-    changed(path, lambda cells: cells["mean"].metadata.update(tags=["chek"]))
-    assert "unknown tag chek; did you mean check?" in str(form.check(book.root)[0])
+    assert "ch ==> which" in str(spelling.check(book.root)[0])
+    changed(path, lambda cells: cells["mean"].metadata.update(tags=["checks"]))
+    assert "unknown tag checks; did you mean check?" in str(form.check(book.root)[0])
 
 
 def test_hidden_tests_do_not_count_as_lines_on_the_screen(book):
