@@ -164,9 +164,10 @@ class LessonLink(SphinxRole):
         ):
             logger.warning("no page %s to link to", page, location=self.get_location())
             return [], []
-        uri = f"{self.env.config.deck_pages}{page}.html" + f"#{anchor}" * bool(anchor)
+        uri = f"{self.env.config.deck_pages}{page}.html"
         if "://" not in uri:
             uri = relative_uri(f"{self.env.docname}.html", uri)
+        uri += f"#{anchor}" if anchor else ""
         reference = nodes.reference(self.rawtext, text, refuri=uri, internal=True)
         return [reference], []
 
