@@ -1,5 +1,6 @@
 """The whole book as PDF and ePub, as `aiinfra pdf` and `aiinfra epub` make them."""
 
+import html
 import re
 import shutil
 import subprocess
@@ -9,12 +10,15 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from bs4 import BeautifulSoup
 
 from aiinfra.tools import paper, pdf, printing
-from aiinfra.tools.root import find_root
+from aiinfra.tools.root import find_root, notebooks
 
 ROOT = find_root(Path(__file__).parent)
 MATH = re.compile(r'class="math notranslate nohighlight"')
+# A whole lesson prints at about 20 kB a page; a chapter of the ePub holds its drawings.
+LIMIT_KB_PER_PAGE, LIMIT_KB_PER_CHAPTER = 40, 150
 RAW_TEX = re.compile(r"\\frac|\\sum|\\mathrm|\\\(|\\\[|\$\$")
 
 
@@ -54,14 +58,22 @@ def squeezed(text: str) -> str:
     return re.sub(r"\s+", "", text)
 
 
-def outline(items) -> list[str]:
-    return [item.title for item in items if not isinstance(item, list)]
+def outline(items, level: int = 0):
+    """(level, title) of every entry of the outline, in order."""
+    for item in items:
+        if isinstance(item, list):
+            yield from outline(item, level + 1)
+        else:
+            yield level, squeezed(item.title)
 
 
 def test_pages_of_the_pdf_follow_the_contents(reader, pages):
-    titles = [page.title for page in pages]
-    listed = [squeezed(title) for title in outline(reader.outline)]
-    assert listed == [squeezed(title) for title in titles]
+    listed = list(outline(reader.outline))
+    for page in pages:  # each is found after the one before it
+        entry = (page.depth, squeezed(page.title))
+        assert entry in listed, page.title
+        del listed[: listed.index(entry) + 1]
+    assert max(page.depth for page in pages) == 1
 
 
 def test_the_contents_number_each_page_rightly(reader, pages, contents):
@@ -79,7 +91,9 @@ def test_a_wrong_number_in_the_contents_would_be_seen(pages, contents):
 
 
 def test_the_pdf_says_what_it_is(reader):
-    assert reader.metadata.title == pdf.TITLE
+    assert reader.metadata.title == paper.TITLE
+    assert reader.metadata.subject == paper.SUBJECT
+    assert "authors" in reader.metadata.author
     assert reader.trailer["/Root"]["/Lang"] == "en"
     assert reader.trailer["/Root"]["/MarkInfo"]["/Marked"]
     assert "/CreationDate" not in reader.metadata
@@ -102,16 +116,17 @@ def test_every_formula_of_the_site_is_mathml_in_the_epub(epub, pages):
     assert sum(text.count("<math") for text in texts) == wanted
 
 
-def plain(text: str) -> str:
-    """The prose of an XHTML file: no listing, no TeX kept beside MathML."""
-    return re.sub(r"<(annotation|pre|code)\b.*?</\1>", "", text, flags=re.DOTALL)
+def prose(text: str) -> str:
+    """The words of an XHTML file, without its listings."""
+    text = re.sub(r"<(pre|code)\b.*?</\1>", "", text, flags=re.DOTALL)
+    return re.sub(r"<[^>]+>", "", text)
 
 
 def test_no_tex_is_left_raw_in_the_epub(epub):
     for name, data in epub.items():
         if name.endswith(".xhtml"):
-            assert not RAW_TEX.search(plain(data.decode())), name
-    assert RAW_TEX.search(plain(r"<p>half is \(\frac12\)</p>"))
+            assert not RAW_TEX.search(prose(data.decode())), name
+    assert RAW_TEX.search(prose(r"<p>half is \(\frac12\)</p>"))
 
 
 def test_every_page_has_a_file_and_an_entry_in_the_epub(epub, pages):
@@ -122,16 +137,52 @@ def test_every_page_has_a_file_and_an_entry_in_the_epub(epub, pages):
     assert -1 not in places and places == sorted(places)
 
 
-def test_moving_figures_are_pictures_in_the_epub(epub, pages):
-    figures = sum(len(page.article.select(".bookfig")) for page in pages)
-    assert figures > 0
-    drawings = [name for name in epub if name.endswith(".svg")]
-    assert len(drawings) >= figures
-    for name in drawings:
-        assert b"<script" not in epub[name]
+def test_every_heading_is_in_the_epub(epub, pages):
+    texts = [epub[f"EPUB/text/ch{n:03}.xhtml"] for n in range(1, len(pages) + 1)]
+    for page, text in zip(pages, texts, strict=True):
+        held = squeezed(BeautifulSoup(text, "html.parser").get_text())
+        for heading in page.article.find_all(["h1", "h2", "h3"]):
+            if not heading.select(".math"):
+                assert squeezed(heading.get_text()) in held, heading
+
+
+def stills() -> list[str]:
+    """What a screen reader says of each moving figure's picture."""
+    pictures = [
+        picture for path in notebooks(ROOT) for picture in paper.still_pictures(path)
+    ]
+    return [html.unescape(re.search('aria-label="(.*?)"', p)[1]) for p in pictures]
+
+
+def test_moving_figures_are_pictures_in_the_epub(epub):
     text = "".join(d.decode() for n, d in epub.items() if "/ch" in n)
-    assert "<script" not in text and "<svg" not in text
-    assert not re.search(r'<img[^>]*alt=""', text)
+    said = [image["alt"] for image in BeautifulSoup(text, "html.parser")("img")]
+    assert stills() and all(alt in said for alt in stills())
+    assert "<script" not in text and "<svg" not in text and "" not in said
+
+
+def test_moving_figures_are_pictures_in_the_pdf(reader):
+    said = []
+    for number in range(1, reader.trailer["/Size"]):
+        thing = reader.get_object(number)
+        if isinstance(thing, dict) and thing.get("/S") == "/Figure":
+            said.append(thing.get("/Alt"))
+    assert stills() and all(alt in said for alt in stills())
+
+
+def test_pictures_of_the_epub_are_its_own(epub):
+    for name, data in epub.items():
+        if name.endswith((".xhtml", ".svg", ".css")):
+            assert not re.search(rb"""(src|url)[=(]["']?https?:""", data), name
+    drawings = [name for name in epub if name.endswith(".svg")]
+    assert drawings and all(b"<script" not in epub[name] for name in drawings)
+
+
+def test_both_are_within_their_budgets(reader, epub, pages):
+    pdf_b = (ROOT / "_build/book.pdf").stat().st_size
+    epub_b = (ROOT / "_build/book.epub").stat().st_size
+    assert pdf_b < LIMIT_KB_PER_PAGE * 1000 * len(reader.pages)
+    assert epub_b < LIMIT_KB_PER_CHAPTER * 1000 * len(pages)
 
 
 def test_the_epub_keeps_the_rules(epub):

@@ -172,6 +172,13 @@ def test_first_mentions_in_running_text_are_linked(tiny):
     ]
 
 
+def test_a_bold_line_is_told_from_a_bold_beginning(tiny):
+    html = (tiny.root / "_build/html/01Part/03-page.html").read_text("utf-8")
+    assert '<p class="in-bold"><strong>A rank in a line that' in html
+    begins = (tiny.root / "_build/html/01Part/01-page.html").read_text("utf-8")
+    assert "<p><strong>A question?</strong> The first" in begins
+
+
 def test_comments_keep_names_unlinked_here_and_everywhere(tiny):
     assert on_page(tiny, "01Part/04-other.html") == [("a rank", "rank")]
 

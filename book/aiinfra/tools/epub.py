@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import html
 import os
+import re
 import shutil
+import time
 import uuid
 import xml.etree.ElementTree as ET
+import zipfile
 from pathlib import Path
 
 from bs4 import BeautifulSoup, Tag
@@ -15,7 +18,7 @@ from bs4 import BeautifulSoup, Tag
 from aiinfra import __version__
 from aiinfra.tools import paper
 from aiinfra.tools.errors import UserError
-from aiinfra.tools.pdf import TITLE, ensure_site, is_current, remember
+from aiinfra.tools.paper import TITLE
 from aiinfra.tools.printing import AUTHOR
 from aiinfra.tools.root import committed_at, find_root, relative
 
@@ -27,7 +30,10 @@ HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
 KEEPS_ID = {"a", "div", "img", "span", *HEADINGS}
 ATTRIBUTES = {"id", "class", "href", "src", "alt", "lang", "start", "colspan"}
 READER = "html+tex_math_single_backslash"
-ICONS = ".sd-summary-icon, .sd-summary-state-marker, .sd-summary-chevron-right"
+# On paper of its own, also where the reader turns the page dark.
+PLATE = "color:#1f2933;background:#fff"
+ANNOTATION = re.compile(rb"<annotation\b.*?</annotation>", re.DOTALL)
+SVG = "http://www.w3.org/2000/svg"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,12 +47,12 @@ def run(args: argparse.Namespace) -> int:
     """Pack the book; 0 done."""
     root = find_root()
     out = root / OUT
-    ensure_site(root)
-    if not args.force and is_current(root, out):
+    paper.ensure_site(root)
+    if not args.force and paper.is_current(root, out):
         print(f"ePub unchanged: {relative(root, out)}")
         return 0
     chapters = make(root, out)
-    remember(root, out)
+    paper.remember(root, out)
     size_mb = out.stat().st_size / 1e6
     print(f"packed {chapters} chapters, {size_mb:.1f} MB: {relative(root, out)}")
     return 0
@@ -68,24 +74,30 @@ def make(root: Path, out: Path) -> int:
     sheet.write_text(f"<!doctype html><body>{text}</body>", encoding="utf-8")
     fresh = folder / "book.epub"
     pandoc(root, sheet, fresh)
+    drop_annotations(fresh)
     shutil.move(fresh, out)
     return len(pages)
 
 
 def pandoc(root: Path, sheet: Path, out: Path) -> None:
-    """Turn the one page into an ePub with one file per page of the book."""
+    """Turn the one page into an ePub with one file per page of the book.
+
+    Raises UserError for what pandoc warns of, such as TeX that it can't translate.
+    """
     import pypandoc
 
     metadata = {
         "title": TITLE,
         "author": AUTHOR,
         "lang": "en",
+        "date": time.strftime("%Y-%m-%d", time.gmtime(committed_at(root))),
         "rights": "Text and figures: CC BY 4.0. Code: Apache-2.0.",
-        "subject": "Artificial intelligence; distributed computing",
+        "subject": paper.SUBJECT,
         "identifier": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, TITLE + __version__)}",
     }
     words = [f"--metadata={key}:{value}" for key, value in metadata.items()]
-    words += ["--mathml", "--toc", "--toc-depth=2", "--split-level=1"]
+    words += ["--fail-if-warnings", "--mathml", "--syntax-highlighting=monochrome"]
+    words += ["--toc", "--toc-depth=2", "--split-level=1"]
     words += [f"--css={root / STYLE}", f"--epub-cover-image={root / COVER}"]
     words += [f"--resource-path={sheet.parent}", "--epub-title-page=true"]
     # pandoc writes the time of day into the file unless it is told another.
@@ -96,7 +108,7 @@ def pandoc(root: Path, sheet: Path, out: Path) -> None:
             str(sheet), "epub3", format=READER, outputfile=str(out), extra_args=words
         )
     except RuntimeError as error:
-        raise UserError(f"pandoc: {str(error).splitlines()[-1]}") from error
+        raise UserError(f"no ePub, since pandoc says: {error}") from error
     finally:
         if before is None:
             del os.environ["SOURCE_DATE_EPOCH"]
@@ -104,20 +116,26 @@ def pandoc(root: Path, sheet: Path, out: Path) -> None:
             os.environ["SOURCE_DATE_EPOCH"] = before
 
 
+def drop_annotations(epub: Path) -> None:
+    """Take the TeX out of the MathML: some e-readers print it beside the formula."""
+    with zipfile.ZipFile(epub) as file:
+        entries = [(info, file.read(info)) for info in file.infolist()]
+    with zipfile.ZipFile(epub, "w") as file:
+        for info, data in entries:
+            if info.filename.endswith(".xhtml"):
+                data = ANNOTATION.sub(b"", data)
+            file.writestr(info, data)
+
+
 def simplify(
     page: paper.Page, drawings: paper.Drawings, root: Path, folder: Path
 ) -> None:
     """Reduce a page to what an e-reader shows: text, code, pictures, mathematics."""
     article = page.article
-    for icon in article.select(ICONS):
-        icon.decompose()
     for block in article.select("div.highlight"):
         listing(block)
-    for fold in article.find_all("details"):
-        fold.name = "div"
-        if summary := fold.find("summary"):
-            summary.name = "p"
-            summary["class"] = "fold"
+    for title in article.select("p.fold-title, p.admonition-title"):
+        title.name = "div"  # pandoc keeps a class there
     for place in article.select("span.drawing"):
         picture(place, drawings, folder, page)
     for image in article.find_all("img", src=True):
@@ -165,9 +183,8 @@ def picture(
     Raises UserError for a drawing that is not well-formed XML or has no description.
     """
     number = int(place["data-drawing"])
-    svg = drawings.pictures[number]
     try:
-        root = ET.fromstring(svg)
+        root = ET.fromstring(drawings.pictures[number])
     except ET.ParseError as error:
         raise UserError(f"{page.docname}: a drawing is not XML: {error}") from error
     if root.get("aria-hidden") == "true":
@@ -176,7 +193,9 @@ def picture(
     alt = description(root)
     if not alt:
         raise UserError(f"{page.docname}: a drawing has no description")
-    (folder / f"drawing-{number}.svg").write_text(svg, encoding="utf-8")
+    root.set("style", f"{root.get('style', '')};{PLATE}".lstrip(";"))
+    ET.register_namespace("", SVG)
+    ET.ElementTree(root).write(folder / f"drawing-{number}.svg", encoding="utf-8")
     maker = BeautifulSoup("", "html.parser")
     place.replace_with(maker.new_tag("img", src=f"drawing-{number}.svg", alt=alt))
 
@@ -185,9 +204,7 @@ def description(svg: ET.Element) -> str:
     """What a screen reader says of a drawing: its label, or its title and desc."""
     if label := svg.get("aria-label"):
         return label
-    named = (
-        svg.find(f"{{http://www.w3.org/2000/svg}}{tag}") for tag in ("title", "desc")
-    )
+    named = (svg.find(f"{{{SVG}}}{tag}") for tag in ("title", "desc"))
     return " ".join(
         part.text.strip() for part in named if part is not None and part.text
     )

@@ -12,12 +12,12 @@ import time
 from pathlib import Path
 
 from aiinfra import __version__
-from aiinfra.tools import build, paper, printing
+from aiinfra.tools import paper, printing
 from aiinfra.tools.errors import UserError
+from aiinfra.tools.paper import TITLE
 from aiinfra.tools.root import committed_at, find_root, relative
 
 OUT = Path("_build/book.pdf")
-TITLE = "AI Infrastructure, Executed"
 STYLES = (
     "pygments.css",
     "styles/theme.css",
@@ -42,37 +42,16 @@ def run(args: argparse.Namespace) -> int:
     """Print the book; 0 done."""
     root = find_root()
     out = root / OUT
-    ensure_site(root)
-    if not args.force and is_current(root, out):
+    paper.ensure_site(root)
+    if not args.force and paper.is_current(root, out):
         print(f"PDF unchanged: {relative(root, out)}")
         return 0
     warn_of_missing_letters()
     pages = make(root, out)
-    remember(root, out)
+    paper.remember(root, out)
     size_mb = out.stat().st_size / 1e6
     print(f"printed {pages} pages, {size_mb:.1f} MB: {relative(root, out)}")
     return 0
-
-
-def ensure_site(root: Path) -> None:
-    """Build the site if it isn't current: the book on paper is made from it."""
-    if build.run(argparse.Namespace(part=None, force=False, jobs=2)):
-        raise UserError("the site does not build, so there is nothing to print")
-
-
-def is_current(root: Path, out: Path) -> bool:
-    """Whether ``out`` was made from the site as it is now."""
-    note = out.with_name(f".{out.name}.made-from")
-    return (
-        out.is_file()
-        and note.is_file()
-        and note.read_text(encoding="utf-8") == build.fingerprint(root)
-    )
-
-
-def remember(root: Path, out: Path) -> None:
-    """Note what ``out`` was made from."""
-    out.with_name(f".{out.name}.made-from").write_text(build.fingerprint(root))
 
 
 def warn_of_missing_letters() -> None:
@@ -101,9 +80,7 @@ def make(root: Path, out: Path) -> int:
     with printing.chromium() as browser, printing.opened(browser, sheet) as tab:
         numbers: dict[str, int] = {}
         for _ in range(PASSES):
-            count = printing.print_tab(
-                tab, fresh, title=TITLE, paper="A4", footer=True, outline=True
-            )
+            printing.draw(tab, fresh, paper="A4", footer=True, outline=True)
             found = page_numbers(fresh)
             if found == numbers:
                 break
@@ -111,19 +88,19 @@ def make(root: Path, out: Path) -> int:
             tab.evaluate(FILL, numbers)
         else:
             raise UserError("the contents' page numbers do not settle")
+    count = printing.normalise(fresh, TITLE, paper.SUBJECT)
     shutil.move(fresh, out)
     return count
 
 
 def page_numbers(pdf: Path) -> dict[str, int]:
     """The page on which each place that something links to stands, from 1."""
-    from pypdf import PdfReader
+    import pikepdf
 
-    reader = PdfReader(pdf)
-    return {
-        name.lstrip("/"): reader.get_destination_page_number(place) + 1
-        for name, place in reader.named_destinations.items()
-    }
+    with pikepdf.open(pdf) as file:
+        number = {page.objgen: page.index + 1 for page in file.pages}
+        places = file.Root.Dests.items()
+        return {name.lstrip("/"): number[place[0].objgen] for name, place in places}
 
 
 FILL = """numbers => {
@@ -164,25 +141,37 @@ def document(root: Path, pages: list[paper.Page], drawings: paper.Drawings) -> s
 
 
 def mathjax_settings(root: Path) -> str:
-    """The site's own settings for mathematics, as JavaScript."""
+    """The site's own settings for mathematics, for paper, as JavaScript."""
     import yaml
 
     config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
     settings = dict(config["sphinx"]["config"].get("mathjax3_config", {}))
-    settings["options"] = {"processHtmlClass": "tex2jax_process|mathjax_process|math"}
+    settings["options"] = {
+        "enableAssistiveMml": False,
+        "processHtmlClass": "tex2jax_process|mathjax_process|math",
+    }
     return json.dumps(settings)
 
 
 def title_page(root: Path) -> str:
-    """Title, version, date of the text, licence."""
+    """The title and the edition, and on the next page who may do what with the book."""
+    edition = f"Version {__version__}{dated(root)}"
     return f"""<section class="title-page">
-<img src="../html/_static/mark.svg" alt="">
+<img src="../html/_static/img/mark.svg" alt="">
 <p class="book-title">{TITLE}</p>
-<p>How large AI models are trained and served, from the chip to ten thousand
-accelerators. Every page is a program.</p>
-<p class="edition">Version {__version__}{dated(root)}</p>
-<p class="licence">Text and figures: CC BY 4.0. Code: Apache-2.0. A figure that moves on
-the site is printed as its still picture; notebooks to run are in the releases.</p>
+<p>How large AI models are trained and served, from one chip to a hundred thousand.
+A textbook whose pages are programs.</p>
+<p class="edition">{edition}</p>
+</section>
+<section class="colophon">
+<p><strong>{TITLE}</strong><br>{edition}</p>
+<p>By its authors. You may share and adapt the text and the figures if you say where
+they are from (<a href="https://creativecommons.org/licenses/by/4.0/">CC BY 4.0</a>),
+and the code under the
+<a href="https://www.apache.org/licenses/LICENSE-2.0">Apache License&nbsp;2.0</a>.</p>
+<p>These are the pages of the site. What moves there is a still picture here; hints,
+answers and solutions, folded there, are open. The notebooks, to be run, come with each
+release.</p>
 </section>"""
 
 
@@ -213,6 +202,9 @@ def contents(pages: list[paper.Page]) -> str:
 
 def body(page: paper.Page) -> str:
     """One page of the book, with the theme's own classes around it."""
+    for heading in page.article.find_all(["h1", "h2", "h3", "h4"]):
+        # Chromium nests the outline by it: a lesson stands below its part.
+        heading["aria-level"] = int(heading.name[1]) + page.depth
     return (
         f'<div class="book-page" id="{page.mark}"><main class="bd-main">'
         f'<div class="bd-content">{page.article}</div></main></div>'

@@ -7,7 +7,6 @@ a release made twice from one tree has one checksum.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -126,6 +125,12 @@ def print_tab(
     tab, out: Path, *, title: str, paper: str, footer: bool, outline: bool
 ) -> int:
     """Print an opened page as it stands now; return the number of pages."""
+    draw(tab, out, paper=paper, footer=footer, outline=outline)
+    return normalise(out, title)
+
+
+def draw(tab, out: Path, *, paper: str, footer: bool, outline: bool) -> None:
+    """Print an opened page as it stands now, stamps and all."""
     slides = paper == "16:9"
     out.parent.mkdir(parents=True, exist_ok=True)
     tab.pdf(
@@ -139,24 +144,33 @@ def print_tab(
         margin=NO_MARGIN if slides else MARGIN,
         **PAPER[paper],
     )
-    return normalise(out, title)
 
 
-def normalise(pdf: Path, title: str) -> int:
-    """Replace what differs from print to print; return the number of pages."""
-    from pypdf import PdfReader, PdfWriter
-    from pypdf.generic import ArrayObject, ByteStringObject
+def normalise(pdf: Path, title: str, subject: str = "") -> int:
+    """Replace what differs from print to print; return the number of pages.
 
-    writer = PdfWriter(clone_from=PdfReader(pdf))
-    writer.metadata = {
-        "/Title": title,
-        "/Author": AUTHOR,
-        "/Creator": "AI Infrastructure, Executed",
-        "/Producer": "Chromium and pypdf",
-    }
-    # The id says which file this is: the hash of its title will do.
-    mark = ByteStringObject(hashlib.md5(title.encode()).digest())
-    writer._ID = ArrayObject([mark, mark])
-    with open(pdf, "wb") as file:
-        writer.write(file)
-    return len(writer.pages)
+    The id follows from the bytes. Packing a tagged PDF's many small objects into
+    streams halves it.
+    """
+    import pikepdf
+
+    with pikepdf.open(pdf, allow_overwriting_input=True) as file:
+        del file.docinfo
+        file.docinfo = file.make_indirect(
+            pikepdf.Dictionary(
+                Title=title,
+                Author=AUTHOR,
+                Creator="AI Infrastructure, Executed",
+                Producer="Chromium and qpdf",
+                **({"Subject": subject} if subject else {}),
+            )
+        )
+        file.Root.ViewerPreferences = pikepdf.Dictionary(DisplayDocTitle=True)
+        if "/Outlines" in file.Root:
+            file.Root.PageMode = pikepdf.Name.UseOutlines
+        file.save(
+            pdf,
+            object_stream_mode=pikepdf.ObjectStreamMode.generate,
+            deterministic_id=True,
+        )
+        return len(file.pages)

@@ -243,6 +243,14 @@ def name_rows(app, doctree: nodes.document) -> None:
         next(table.findall(nodes.colspec))["stub"] = 1
 
 
+def mark_bold_lines(app, doctree: nodes.document) -> None:
+    """Give a paragraph that is bold from end to end a class: styles can't tell."""
+    for paragraph in doctree.findall(nodes.paragraph):
+        written = [child for child in paragraph.children if child.astext().strip()]
+        if len(written) == 1 and isinstance(written[0], nodes.strong):
+            paragraph["classes"].append("in-bold")
+
+
 def add_missing_page(app):
     """The page that hosts show for an address that doesn't exist."""
     yield "404", {"title": "No page here"}, "404.html"
@@ -314,6 +322,7 @@ def setup(app):
     app.connect("builder-inited", serve_front_page_at_root)
     app.connect("builder-inited", copy_figure_modules)
     app.connect("doctree-read", name_rows)
+    app.connect("doctree-read", mark_bold_lines)
     app.connect("html-collect-pages", add_missing_page)
     app.connect("html-page-context", finish_page, priority=900)
     app.connect("build-finished", finish_site)
