@@ -28,7 +28,7 @@ from aiinfra.tools import grade, sandbox
 from aiinfra.tools.cli import main
 from aiinfra.tools.errors import UserError
 from aiinfra.tools.grading.course import Course
-from aiinfra.tools.grading.exam import Rules
+from aiinfra.tools.grading.exam import Rules, Verdict, outputs_of
 
 RULES = Rules(seconds=4, limits=sandbox.Limits(memory_gib=1.0, processes=100))
 HONEST = f"def ring_bytes(n_ranks, n_bytes):\n    return {source.RIGHT}"
@@ -80,9 +80,12 @@ def service():
         yield server.getsockname()[1]
 
 
-def filled_in(attack: str, folder: Path, port: int) -> str:
+EVERYWHERE = ["/tmp", "/work", "/home", "/root", "/proc/1/root"]
+
+
+def filled_in(attack: str, folder: Path, port: int, places=EVERYWHERE) -> str:
     """An attack that knows where to look."""
-    places = [str(folder), "/tmp", "/work", "/home", "/root", "/proc/1/root"]
+    places = [str(folder), *places]
     known = f"PLACES, TARGET, PORT = {places!r}, {str(folder / 'written')!r}, {port}\n"
     return known + attack
 
@@ -94,6 +97,18 @@ def course(tmp_path_factory):
     course.add("ring", source.assignment())
     course.prove("ring")
     return course
+
+
+@pytest.fixture
+def with_rules(course):
+    """Grade by other rules for the length of a test."""
+
+    def change(rules: Rules) -> Course:
+        course.rules = rules
+        return course
+
+    yield change
+    course.rules = RULES
 
 
 @pytest.fixture(scope="module")
@@ -320,23 +335,18 @@ def test_in_one_kernel_a_forgery_gets_all_points(attack):
 
 
 @pytest.mark.parametrize("attack", attacks.READS)
-def test_without_walls_an_escape_succeeds(course, service, attack, tmp_path):
+def test_without_walls_an_escape_succeeds(with_rules, service, attack, tmp_path):
     (tmp_path / "private.txt").write_text("the teacher has retreated")
-    text = f"PLACES, TARGET, PORT = {[str(tmp_path)]}, {str(tmp_path / 'x')!r}, "
-    nb = source.answered(
-        course.releases["ring"], f"{text}{service}\n{attacks.READS[attack]}"
-    )
-    course.rules = replace(RULES, unsafe=True)
-    try:
-        assert course.grade("ring", nb).rows[0].points == 3
-    finally:
-        course.rules = RULES
+    course = with_rules(replace(RULES, unsafe=True))
+    text = filled_in(attacks.READS[attack], tmp_path, service, [str(tmp_path)])
+    nb = source.answered(course.releases["ring"], text)
+    assert course.grade("ring", nb).rows[0].points == 3
     assert left_behind() == []
 
 
-def test_tests_on_ranks_see_through_a_patched_torch(tmp_path):
-    rules = Rules(seconds=60, limits=sandbox.Limits(memory_gib=3.0))
-    course = Course(tmp_path, rules)
+def test_tests_on_ranks_see_through_a_patched_torch(with_rules):
+    limits = sandbox.Limits(memory_gib=3.0)
+    course = with_rules(Rules(seconds=60, limits=limits))
     course.add("ranks", source.assignment_on_ranks())
     course.prove("ranks")
     nb = copy.deepcopy(course.releases["ranks"])
@@ -348,34 +358,33 @@ def test_tests_on_ranks_see_through_a_patched_torch(tmp_path):
     assert left_behind() == []
 
 
-def test_a_test_may_give_part_of_its_points(tmp_path):
-    nb = source.assignment()
-    source.by_id(nb, "ring-test").source += "\n1.5 if ring_bytes(2, 8) < 0 else 3"
-    course = Course(tmp_path, RULES)
-    course.add("ring", nb)
-    course.prove("ring")
-    low = "def ring_bytes(n_ranks, n_bytes):\n    return Odd(2 * (n_ranks - 1))"
-    nb = source.answered(course.releases["ring"], low)
-    assert course.grade("ring", nb).rows[0].points == 0
+def test_a_test_may_give_part_of_its_points():
+    cell = source.by_id(source.assignment(), "ring-test")
+    for verdict, points in (
+        (Verdict(True), 3),
+        (Verdict(True, score=1.5), 1.5),
+        (Verdict(False, "wrong"), 0),
+    ):
+        cell.outputs = outputs_of(verdict)
+        assert determine_grade(cell) == (points, 3)
 
 
 # What teachers may get wrong
 
 
-def test_a_solution_that_does_not_pass_stops_the_grading(tmp_path):
+def test_a_solution_that_does_not_pass_stops_the_grading(course):
     nb = source.assignment()
     source.by_id(nb, "ring").source = source.RING.replace("2 *", "3 *")
-    course = Course(tmp_path, RULES)
-    course.add("ring", nb)
+    course.add("wrong", nb)
     with pytest.raises(UserError, match="its own solution gets 0 of 3"):
-        course.prove("ring")
+        course.prove("wrong")
 
 
-def test_an_assignment_that_nbgrader_refuses_is_named(tmp_path):
+def test_an_assignment_that_nbgrader_refuses_is_named(course):
     nb = source.assignment()
     source.by_id(nb, "double").metadata.nbgrader["grade_id"] = "ring"
     with pytest.raises(UserError, match="Duplicate grade id: ring"):
-        Course(tmp_path, RULES).add("ring", nb)
+        course.add("twice", nb)
 
 
 def test_another_edition_is_told(tmp_path, course, capsys):

@@ -187,8 +187,8 @@ MANY = """
 SHARED = """
     import mmap
     memory = mmap.mmap(-1, 7 * 10**8)
-    for at in range(0, len(memory), 4096):
-        memory[at] = 1
+    for _ in range(7):
+        memory.write(b"x" * 10**8)
     import time; time.sleep(0.5)
 """
 

@@ -140,8 +140,7 @@ import mmap
 pieces = []
 for _ in range(100):
     pieces.append(mmap.mmap(-1, 10**8))
-    for at in range(0, 10**8, 4096):
-        pieces[-1][at] = 1
+    pieces[-1].write(b"x" * 10**8)
 """,
     "thread that exits": """\
 import os, threading, time

@@ -337,6 +337,6 @@ def in_nbgrader() -> Iterator[logging.Logger]:
 
 def reason(log: logging.Logger) -> str:
     """The line of the log that names the first error."""
-    (handler,) = log.handlers
+    handler = next(each for each in log.handlers if isinstance(each, Messages))
     errors = [line for line in handler.lines if ERROR.match(line)]
     return (errors or handler.lines or ["nbgrader gives no reason"])[0]
