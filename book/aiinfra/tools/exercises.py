@@ -14,6 +14,7 @@ solutions and hidden tests.
 import argparse
 import ast
 import hashlib
+import logging
 import re
 import shutil
 import tempfile
@@ -292,6 +293,8 @@ def released(root: Path, part: str, seed: str) -> dict[str, NotebookNode]:
         config.GenerateAssignment.no_database = True
         config.SaveCells.enabled = False  # that is the database, too
         course = CourseDirectory(config=config)
+        # It would tell of every file that it reads and writes.
+        logging.getLogger("traitlets").setLevel(logging.WARNING)
         GenerateAssignment(coursedir=course, config=config).start()
         return {
             path.stem: notebook.read(path)
