@@ -542,8 +542,9 @@ def test_nbgrader_grades_solutions_full_and_stubs_zero(part, tmp_path, monkeypat
     from traitlets.config import Config
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", kernel_environment()["PATH"])  # nbgrader calls alembic,
-    once = functools.cache(api.get_alembic_version)  # each time for a second
+    # nbgrader calls the command alembic whenever it opens its database.
+    monkeypatch.setenv("PATH", kernel_environment()["PATH"])
+    once = functools.cache(api.get_alembic_version)
     monkeypatch.setattr(api, "get_alembic_version", once)
     points = {}
     for path in assignments(ROOT, part):
