@@ -325,6 +325,21 @@ def test_all_reduce_by_exchanging_sums(n, size):
 
 
 @patient
+@given(n=st.integers(1, 40), size=SIZES)
+def test_rabenseifner_by_halves(n, size):
+    """S/2, S/4, ... there and back, between as many ranks as a power of two has."""
+    part, seconds, taking_part = Fraction(size), Fraction(0), 1
+    while 2 * taking_part <= n:
+        taking_part *= 2
+        part /= 2
+        seconds += 2 * (ALPHA + part / RATE)
+    if taking_part < n:
+        seconds += 2 * (ALPHA + size / RATE)
+    args = (Fraction(size), n, ALPHA, RATE)
+    assert comm.halving_doubling_all_reduce_s(*args) == seconds
+
+
+@patient
 @given(n=st.integers(1, 200))
 def test_double_binary_trees(n):
     """Trees that reach all ranks in few hops; nobody sends more than 2 S."""
