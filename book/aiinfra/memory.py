@@ -1043,7 +1043,7 @@ def _serving_parts(
 
     share = layers / m.layers
     cache = m.kv_bytes(context, 1, kv_dtype) * share
-    cache /= 1 if m.attention == "mla" else kv_ways
+    cache /= kv_ways  # 1 with latent attention, whose vectors have no heads
     met = m.experts_per_token + m.shared_experts
     inner = max(m.d_ffn, met * m.d_ffn_expert) * (2 if m.gated else 1)
     per_token = 2 * (2 * m.d_model + max(inner, 3 * m.d_attention) / tp)
