@@ -344,4 +344,5 @@ def part_title(root: Path, part: str) -> str:
 def seconds(root: Path, name: str) -> str:
     """How long a notebook took when it was last run for the status page."""
     record = root / "book/reference/runs" / f"{name.removesuffix('.ipynb')}.json"
-    return f"{json.loads(record.read_text('utf-8'))['seconds']:.0f} s"
+    machines = json.loads(record.read_text(encoding="utf-8"))
+    return f"{max(machine['seconds'] for machine in machines.values()):.0f} s"
