@@ -313,9 +313,15 @@ def walls(limits: Limits) -> list[str]:
         lines += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     else:
         lines += ["--unshare-user"]
+    lines += ["--proc", "/proc", "--dev", "/dev"]
+    # Before what is visible, which may itself lie below /tmp.
+    for folder in ("/dev/shm", "/tmp"):
+        lines += ["--perms", "1777", "--size", str(limits.files_bytes)]
+        lines += ["--tmpfs", folder]
     for folder in visible():
         for above in reversed(folder.parents[:-1]):
-            lines += ["--perms", "0755", "--dir", str(above)]
+            if str(above) not in ("/dev", "/tmp"):
+                lines += ["--perms", "0755", "--dir", str(above)]
         lines += ["--ro-bind", str(folder), str(folder)]
     for name in ("bin", "sbin", "lib", "lib64"):
         link = Path("/", name)
@@ -325,10 +331,6 @@ def walls(limits: Limits) -> list[str]:
             lines += ["--ro-bind-try", str(link), str(link)]
     for name in ETC:
         lines += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
-    lines += ["--proc", "/proc", "--dev", "/dev"]
-    for folder in ("/dev/shm", "/tmp"):
-        lines += ["--perms", "1777", "--size", str(limits.files_bytes)]
-        lines += ["--tmpfs", folder]
     # An ordinary user owns the two folders in which all this is mounted.
     lines += ["--remount-ro", "/dev", "--remount-ro", "/"]
     return [*lines, "--chdir", "/tmp", "--"]
