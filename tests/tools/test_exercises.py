@@ -14,7 +14,7 @@ from aiinfra.tools.check import assignments as gate
 from aiinfra.tools.check import executed, form, lengths, spelling
 from aiinfra.tools.errors import UserError
 from aiinfra.tools.execute import kernel_environment
-from aiinfra.tools.root import assignments, find_root, notebooks
+from aiinfra.tools.root import MARKER, assignments, find_root, notebooks
 
 ROOT = find_root(Path(__file__))
 SOURCES = assignments(ROOT)
@@ -266,6 +266,13 @@ def test_what_cannot_be_made_is_said_in_one_line(book, capsys):
     assert cli.main(["exercises", "04Train"]) == 2
     err = capsys.readouterr().err
     assert "04Train/exercises/mean.ipynb:" in err and "expected points above 0" in err
+
+
+def test_a_released_part_makes_no_assignments(book, capsys):
+    assignment(book)
+    book.write(MARKER, "{}")
+    assert cli.main(["exercises", "04Train"]) == 2
+    assert "assignments are made from a clone" in capsys.readouterr().err
 
 
 # Wrong answers

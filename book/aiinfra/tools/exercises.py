@@ -26,6 +26,7 @@ from nbformat import NotebookNode
 from aiinfra.tools import notebook
 from aiinfra.tools.errors import UserError
 from aiinfra.tools.root import (
+    MARKER,
     assignments,
     find_root,
     nearest,
@@ -88,6 +89,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make one edition of a part's assignments, or check them."""
     root = find_root()
+    if (root / MARKER).is_file():
+        raise UserError("this is one released part; assignments are made from a clone")
     if args.check:
         if args.seed or args.instructor or args.out:
             raise UserError("--check makes nothing; leave the other options out")
