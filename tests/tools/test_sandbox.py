@@ -178,26 +178,30 @@ def test_one_process_gets_no_more_memory_than_allowed():
 
 MANY = """
     import os, time
+    ready, filled = os.pipe()
     for _ in range(4):
         if os.fork() == 0:
             memory = b"x" * (2 * 10**8)
+            os.write(filled, b".")
             time.sleep(60)
-    time.sleep(1.5)
+    for _ in range(4):
+        os.read(ready, 1)
+    time.sleep({hold_s})
 """
 SHARED = """
-    import mmap
-    memory = mmap.mmap(-1, 7 * 10**8)
-    for _ in range(7):
-        memory.write(b"x" * 10**8)
-    import time; time.sleep(0.5)
+    import mmap, time
+    memory, piece = mmap.mmap(-1, 7 * 10**8), b"x" * 10**7
+    for _ in range(70):
+        memory.write(piece)
+    time.sleep({hold_s})
 """
 
 
 @pytest.mark.parametrize("code", [MANY, SHARED])
 def test_all_processes_together_get_no_more_either(code):
     with pytest.raises(Ended, match=r"more than 0\.5 GiB of memory"):
-        ask(code)
-    assert ask(code, LARGE) == "None"
+        ask(code.format(hold_s=40), limit_s=60)
+    assert ask(code.format(hold_s=1), LARGE, limit_s=60) == "None"
 
 
 def test_memory_that_processes_share_counts_once():

@@ -1,5 +1,6 @@
 """What passes between the rooms: plain values, whole; anything else, not at all."""
 
+import copy
 import json
 import math
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiinfra.launch import Link
-from aiinfra.tools.grading.wire import describe, put_back, restore
+from aiinfra.tools.grading.wire import describe, objects_in, put_back, restore
 from aiinfra.trace import Event
 
 PLAIN = st.recursive(
@@ -126,9 +127,19 @@ def test_what_is_not_plain_stays_and_a_number_stands_for_it(value):
     kept = []
     text = describe([value], lambda part: kept.append(part) or 7)
     assert kept == [value]
-    assert restore(text, lambda number, called: (number, called)) == [
-        (7, callable(value))
-    ]
+    assert restore(text, lambda *found: found) == [("kept", 7)]
+
+
+def test_an_object_that_came_from_there_comes_back_as_itself():
+    tensor, inner = torch.ones(2), [1]
+    sent = (tensor, {"a": inner, "b": 2.5}), {"again": tensor}
+    arrived = copy.deepcopy(sent)
+    here, there = objects_in(sent), objects_in(arrived)
+    assert len(here) == len(there) == 4
+    given = {id(each): number for number, each in enumerate(there)}
+    text = describe([arrived[0][1]["a"], arrived[1]["again"]], pytest.fail, given)
+    back = restore(text, lambda _, number: here[number])
+    assert back[0] is inner and back[1] is tensor
 
 
 @pytest.mark.parametrize(

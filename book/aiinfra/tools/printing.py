@@ -7,6 +7,7 @@ a release made twice from one tree has one checksum.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +34,7 @@ FOOTER = (
     '<div style="width:100%;text-align:center;font:8px sans-serif;color:#555">'
     '<span class="pageNumber"></span></div>'
 )
+logging.getLogger("pikepdf").setLevel(logging.WARNING)  # it greets when imported
 TIMEOUT_MS = 120_000
 AUTHOR = "The authors of AI Infrastructure, Executed"
 # All mathematics is drawn, all pictures and fonts are there.

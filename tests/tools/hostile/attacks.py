@@ -137,10 +137,10 @@ time.sleep(60)
 """,
     "10 GB shared": """\
 import mmap
-pieces = []
-for _ in range(100):
-    pieces.append(mmap.mmap(-1, 10**8))
-    pieces[-1].write(b"x" * 10**8)
+pieces, piece = [], b"x" * 10**7
+for _ in range(1000):
+    pieces.append(mmap.mmap(-1, 10**7))
+    pieces[-1].write(piece)
 """,
     "thread that exits": """\
 import os, threading, time

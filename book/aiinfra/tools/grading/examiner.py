@@ -14,13 +14,19 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import cloudpickle
 
 from aiinfra.tools.grading.cells import Cells, Trouble, one_line
-from aiinfra.tools.grading.wire import Line, own_module, put_back, restore
+from aiinfra.tools.grading.wire import (
+    Line,
+    objects_in,
+    own_module,
+    put_back,
+    restore,
+)
 
 RUN_BESIDE_STUDENT = ("launch", "Ranks")
 LAUNCH = "aiinfra.launch"
@@ -110,8 +116,10 @@ class Desk:
             error = known_error(*answer["raised"], str(answer["message"]))
             error.add_note(str(answer["told"]))
             raise error
+        given = objects_in((tuple(args), kwargs))
+        value = self.read(answer["value"], given)
         put_back([list(args), kwargs], self.read(answer["arguments"]))
-        return self.read(answer["value"])
+        return value
 
     def get(self, name: str) -> tuple[bool, Any]:
         """Whether the student defined ``name``, and its value."""
@@ -120,9 +128,13 @@ class Desk:
             return False, None
         return True, self.read(answer["value"])
 
-    def read(self, text: Any) -> Any:
-        """A value from its description."""
-        return restore(text, lambda number, _: StandIn(number, self))
+    def read(self, text: Any, given: Sequence[Any] = ()) -> Any:
+        """A value from its description; ``given`` are objects that came from here."""
+
+        def find(kind: str, number: int) -> Any:
+            return given[number] if kind == "given" else StandIn(number, self)
+
+        return restore(text, find)
 
 
 def known_error(module: str, name: str, message: str) -> BaseException:

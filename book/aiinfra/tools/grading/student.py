@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from aiinfra.tools.grading.cells import Cells, one_line
-from aiinfra.tools.grading.wire import Line, describe
+from aiinfra.tools.grading.wire import Line, describe, objects_in
 
 OPERATIONS: dict[str, Callable] = {
     "attribute": getattr,
@@ -45,25 +45,23 @@ class Student:
         """The value of a global name."""
         if name not in self.cells.names:
             return {"missing": True}
-        return self.value(self.cells.names[name])
+        return {"value": describe(self.cells.names[name], self.keep)}
 
     def do_use(self, pickled: str) -> dict:
         """Call, or look into, an object that is kept here."""
         data = io.BytesIO(base64.b64decode(pickled))
         try:
             operation, kept, args, kwargs = Unpickler(data, self.kept).load()
+            objects = objects_in((args, kwargs))
+            given = {id(each): number for number, each in enumerate(objects)}
             result = OPERATIONS[operation](kept, *args, **kwargs)
-            answer = self.value(result)
+            answer = {"value": describe(result, self.keep, given)}
             # A call may have changed its arguments in place.
             answer["arguments"] = describe([list(args), kwargs], self.keep)
         except BaseException as error:
             return self.raised(error)
         self.cells.printed()
         return answer
-
-    def value(self, value: Any) -> dict:
-        """``value`` in a message."""
-        return {"value": describe(value, self.keep)}
 
     def raised(self, error: BaseException) -> dict:
         """An exception in a message."""

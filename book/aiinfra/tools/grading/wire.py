@@ -12,8 +12,9 @@ import json
 import os
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -70,15 +71,25 @@ def base64_text(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
-def describe(value: Any, keep: Callable[[Any], int], depth: int = DEPTH) -> Any:
-    """``value`` as JSON; what is not plain is given to ``keep``, which numbers it."""
+def describe(
+    value: Any,
+    keep: Callable[[Any], int],
+    given: Mapping[int, int] = MappingProxyType({}),
+    depth: int = DEPTH,
+) -> Any:
+    """``value`` as JSON; what is not plain is given to ``keep``, which numbers it.
+
+    ``given`` numbers, by their ids, objects that the reader has already.
+    """
     if value is None or type(value) in (bool, str):
         return value
+    if id(value) in given:
+        return ["given", given[id(value)]]
     if depth == 0:
         raise ValueError(f"a value nested more than {DEPTH} deep")
 
     def inner(part: Any) -> Any:
-        return describe(part, keep, depth - 1)
+        return describe(part, keep, given, depth - 1)
 
     for kind, pack in PLAIN.items():
         if type(value) is kind:
@@ -97,7 +108,7 @@ def describe(value: Any, keep: Callable[[Any], int], depth: int = DEPTH) -> Any:
         return ["object", kind.__module__, kind.__qualname__, state]
     if isinstance(value, tuple):  # a named tuple, a torch.Size
         return ["tuple", [inner(part) for part in value]]
-    return ["kept", keep(value), callable(value)]
+    return ["kept", keep(value)]
 
 
 PLAIN: dict[type, Callable[[Any, Callable], list]] = {
@@ -153,18 +164,22 @@ def own_state(value: Any, depth: int) -> list | None:
 
     state = {name: getattr(value, name) for name in names if hasattr(value, name)}
     try:
-        return describe(state, refuse, depth)
+        return describe(state, refuse, depth=depth)
     except TypeError:
         return None
 
 
-def restore(text: Any, stand_in: Callable[[int, bool], Any]) -> Any:
-    """The value that ``text`` describes; raises ValueError if it describes none."""
+def restore(text: Any, find: Callable[[str, int], Any]) -> Any:
+    """The value that ``text`` describes; raises ValueError if it describes none.
+
+    ``find("kept", 3)`` gives what stands for an object that stayed on the other side,
+    ``find("given", 3)`` one that came from here.
+    """
     if text is None or type(text) in (bool, str):
         return text
     try:
         kind, *parts = text
-        return READ[kind](parts, lambda part: restore(part, stand_in), stand_in)
+        return READ[kind](parts, lambda part: restore(part, find), find)
     except (KeyError, TypeError, AttributeError, IndexError, ImportError) as error:
         raise ValueError(f"not a value: {str(text)[:80]}") from error
 
@@ -237,8 +252,34 @@ READ: dict[str, Callable[[list, Callable, Callable], Any]] = {
     "tensor": lambda parts, *_: read_tensor(parts),
     "dtype": lambda parts, *_: read_dtype(parts[0]),
     "object": lambda parts, inner, _: read_object(parts, inner),
-    "kept": lambda parts, _, stand_in: stand_in(int(parts[0]), bool(parts[1])),
+    "given": lambda parts, _, find: find("given", int(parts[0])),
+    "kept": lambda parts, _, find: find("kept", int(parts[0])),
 }
+
+
+def objects_in(value: Any) -> list[Any]:
+    """The objects in ``value`` that have an identity, in an order that travels."""
+    found: list[Any] = []
+    seen: set[int] = set()
+
+    def walk(part: Any) -> None:
+        if type(part) in CONSTANTS or id(part) in seen:
+            return
+        if type(part) is not tuple:
+            seen.add(id(part))
+            found.append(part)
+        if type(part) in (list, tuple):
+            for each in part:
+                walk(each)
+        elif type(part) is dict:
+            for each in part.values():
+                walk(each)
+
+    walk(value)
+    return found
+
+
+CONSTANTS = {type(None), bool, int, float, complex, str, bytes, range, slice, Fraction}
 
 
 def put_back(old: Any, new: Any) -> None:
