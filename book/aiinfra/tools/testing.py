@@ -31,7 +31,7 @@ GPU_RUNS = Path("book/reference/gpu-runs")
 ELSEWHERE = ("site", "bench", "release")  # tests that the stage unit leaves out
 STYLE = ("ruff", "spelling", "workflows")  # the gates of the stage lint
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-o", "junit_family=xunit1"]
-CELL_LIMIT_S, NOTEBOOK_LIMIT_S, STAGE_LIMIT_S = 120, 300, 1800
+CELL_LIMIT_S, NOTEBOOK_LIMIT_S, STAGE_LIMIT_S = 120, 300, 2700
 NBVAL = [
     "--nbval",
     "--nbval-current-env",
