@@ -101,8 +101,10 @@ def settle(page) -> None:
           await window.MathJax?.startup?.promise;
           await document.fonts.ready;
           const unmounted = '.bookfig:not([data-ready])';
-          for (let n = 0; n < 100 && document.querySelector(unmounted); n++)
+          for (let n = 0; n < 200 && document.querySelector(unmounted); n++) {
+            document.querySelector(unmounted).scrollIntoView(); // passed too fast
             await pause(50);
+          }
           scrollTo(0, 0); await pause(50);
         }"""
     )

@@ -124,10 +124,6 @@ def test_notebook_downloads_as_it_is(site, page):
         assert notebook["nbformat"] == 4
 
 
-MOUNTED = """() => [...document.querySelectorAll(".bookfig")].every(
-    figure => figure.dataset.ready)"""
-
-
 def test_moving_figures_answer_the_keyboard(site, page):
     paths = with_text(site, 'class="bookfig"')
     if not paths:
@@ -135,7 +131,6 @@ def test_moving_figures_answer_the_keyboard(site, page):
     for path in paths:
         page.goto(f"/{path}")
         settle(page)
-        page.wait_for_function(MOUNTED)
         figures = page.locator(".bookfig[data-ready]")
         assert figures.count() == page.locator(".bookfig").count()
         for number in range(figures.count()):
