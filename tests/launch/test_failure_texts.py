@@ -1,6 +1,7 @@
 """Messages of the failure index that no lesson shows, provoked under torchrun."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -29,7 +30,7 @@ dist.barrier()
 MESSAGES = {
     "another shape": [
         "terminate called after throwing an instance of 'gloo::EnforceNotMet'",
-        "op.preamble.length <= op.nbytes.",
+        r"op\.preamble\.length <= op\.nbytes",
         "Received data size doesn't match expected size.",
         "exitcode  : -6",
     ],
@@ -38,7 +39,8 @@ MESSAGES = {
         "Collectives differ in the following aspects:",
     ],
     "killed": ["exitcode  : -9"],
-    "a batch more": ["Connection closed by peer"],
+    # Closed or reset: whichever the network says of a process that is gone.
+    "a batch more": ["Connection (closed|reset) by peer"],
 }
 
 
@@ -57,4 +59,4 @@ def test_torch_says_so(failure, tmp_path):
     )
     assert done.returncode
     for message in MESSAGES[failure]:
-        assert message in done.stderr + done.stdout
+        assert re.search(message, done.stderr + done.stdout)

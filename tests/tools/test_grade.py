@@ -39,6 +39,9 @@ if not shutil.which("bwrap"):
     pytest.skip("no bubblewrap (`apt install bubblewrap`)", allow_module_level=True)
 
 
+pytestmark = pytest.mark.timeout(900)  # dozens of notebooks, some up to their limits
+
+
 def hashes(folder: Path) -> dict[str, str]:
     """Every file under a folder, and its hash; a link counts as what it says."""
     return {

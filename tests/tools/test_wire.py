@@ -125,7 +125,7 @@ class Foreign:
 )
 def test_what_is_not_plain_stays_and_a_number_stands_for_it(value):
     kept = []
-    text = describe([value], lambda part: kept.append(part) or 7)
+    text = describe([value], lambda part: kept.append(part) or ["kept", 7])
     assert kept == [value]
     assert restore(text, lambda *found: found) == [("kept", 7)]
 
@@ -172,6 +172,13 @@ def test_a_value_that_holds_itself_is_refused():
     loop.append(loop)
     with pytest.raises(ValueError, match="nested"):
         describe(loop, pytest.fail)
+
+
+def test_a_parameter_in_a_list_stays_the_parameter_it_was():
+    parameter = torch.nn.Parameter(torch.zeros(2))
+    old = [parameter, parameter]
+    put_back(old, [torch.ones(2), None])
+    assert old[0] is parameter and parameter.tolist() == [1, 1] and old[1] is None
 
 
 def test_what_a_call_changed_is_put_back_into_the_same_objects():

@@ -118,7 +118,7 @@ class Desk:
             raise error
         given = objects_in((tuple(args), kwargs))
         value = self.read(answer["value"], given)
-        put_back([list(args), kwargs], self.read(answer["arguments"]))
+        put_back([list(args), kwargs], self.read(answer["arguments"], given))
         return value
 
     def get(self, name: str) -> tuple[bool, Any]:

@@ -57,7 +57,12 @@ class Student:
             result = OPERATIONS[operation](kept, *args, **kwargs)
             answer = {"value": describe(result, self.keep, given)}
             # A call may have changed its arguments in place.
-            answer["arguments"] = describe([list(args), kwargs], self.keep)
+            answer["arguments"] = describe(
+                [list(args), kwargs],
+                lambda part: (
+                    ["given", given[id(part)]] if id(part) in given else self.keep(part)
+                ),
+            )
         except BaseException as error:
             return self.raised(error)
         self.cells.printed()
@@ -72,10 +77,10 @@ class Student:
             "told": trouble.text,
         }
 
-    def keep(self, value: Any) -> int:
-        """Keep ``value`` here; the number stands for it."""
+    def keep(self, value: Any) -> list:
+        """Keep ``value`` here; a number stands for it."""
         self.kept.append(value)
-        return len(self.kept) - 1
+        return ["kept", len(self.kept) - 1]
 
 
 class Unpickler(pickle.Unpickler):

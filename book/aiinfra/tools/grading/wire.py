@@ -73,11 +73,11 @@ def base64_text(data: bytes) -> str:
 
 def describe(
     value: Any,
-    keep: Callable[[Any], int],
+    keep: Callable[[Any], list],
     given: Mapping[int, int] = MappingProxyType({}),
     depth: int = DEPTH,
 ) -> Any:
-    """``value`` as JSON; what is not plain is given to ``keep``, which numbers it.
+    """``value`` as JSON; what is not plain, ``keep`` describes: ["kept", its number].
 
     ``given`` numbers, by their ids, objects that the reader has already.
     """
@@ -108,7 +108,7 @@ def describe(
         return ["object", kind.__module__, kind.__qualname__, state]
     if isinstance(value, tuple):  # a named tuple, a torch.Size
         return ["tuple", [inner(part) for part in value]]
-    return ["kept", keep(value)]
+    return keep(value)
 
 
 PLAIN: dict[type, Callable[[Any, Callable], list]] = {
@@ -159,7 +159,7 @@ def own_state(value: Any, depth: int) -> list | None:
         slots = base.__dict__.get("__slots__", ())
         names += [slots] if isinstance(slots, str) else list(slots)
 
-    def refuse(part: Any) -> int:
+    def refuse(part: Any) -> list:
         raise TypeError(type(part).__name__)
 
     state = {name: getattr(value, name) for name in names if hasattr(value, name)}
@@ -312,15 +312,18 @@ def put_back(old: Any, new: Any) -> None:
 
 def put_inside(old: Any, new: Any) -> Any:
     """What a container holds afterwards: the old object, changed, or the new one."""
+    torch = sys.modules.get("torch")
+    for kind in (np.ndarray, *((torch.Tensor,) if torch is not None else ())):
+        if isinstance(old, kind) and isinstance(new, kind):
+            if old.shape != new.shape or old.dtype != new.dtype:
+                return new
+            put_back(old, new)
+            return old
     if type(old) is not type(new):
         return new
     if isinstance(old, tuple) and len(old) == len(new):
         return tuple(map(put_inside, old, new))
-    torch = sys.modules.get("torch")
-    arrays = (np.ndarray, torch.Tensor) if torch is not None else np.ndarray
-    if (isinstance(old, arrays) and old.shape == new.shape) or isinstance(
-        old, list | dict
-    ):
+    if isinstance(old, list | dict):
         put_back(old, new)
         return old
     return new
