@@ -71,9 +71,16 @@ def test_wide_page_is_seen_at_every_width(planted):
         assert any(f"in {width} px" in line for line in culprits), width
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("rule", ["color-contrast", "image-alt", "html-has-lang"])
-def test_broken_accessibility_rule_is_seen(planted, scheme, rule):
+@pytest.mark.parametrize(
+    ("rule", "scheme"),
+    [
+        ("color-contrast", "light"),
+        ("color-contrast", "dark"),
+        ("image-alt", "light"),
+        ("html-has-lang", "light"),
+    ],
+)
+def test_broken_accessibility_rule_is_seen(planted, rule, scheme):
     assert any(line.startswith(rule) for line in planted["broken"].axe[scheme])
 
 

@@ -118,6 +118,23 @@ def test_state_does_not_leak_from_one_run_to_the_next(book):
     assert mutants(book, KILLED, {**KILLED, "name": "again"}) == 0
 
 
+def test_lessons_run_side_by_side_and_are_told_in_order(book, capsys):
+    other = "04Train/02-mean"
+    book.lesson(LESSON, *CELLS)
+    book.lesson(other, *CELLS)
+    listing = [{**KILLED, "name": f"sum {n}"} for n in range(8)]
+    harmless = {**KILLED, "name": "harmless", "with": " / max(1, len(values))"}
+    book.write(f"tests/mutants/{LESSON}.yaml", yaml.safe_dump([*listing, harmless]))
+    book.write(f"tests/mutants/{other}.yaml", yaml.safe_dump(listing))
+    assert cli.main(["mutants"]) == 1
+    out = capsys.readouterr().out
+    first, second = (
+        f"{name}: {n} of {m} mutants killed"
+        for name, n, m in ((LESSON, 8, 9), (other, 8, 8))
+    )
+    assert 0 < out.index("survived  harmless") < out.index(first) < out.index(second)
+
+
 @pytest.mark.parametrize(
     ("listing", "told"),
     [
