@@ -66,7 +66,8 @@ def missing(command: str, error: ModuleNotFoundError) -> Exception:
         return error
     return UserError(
         f"`aiinfra {command}` needs the package {error.name}, which is not installed "
-        "here; `make lab` installs what runs notebooks, `make test` everything"
+        "here; `make lab` installs what runs notebooks, `python3 book/bootstrap.py "
+        "teach` what grades and prints, `make test` everything"
     )
 
 
