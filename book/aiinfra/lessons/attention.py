@@ -158,7 +158,7 @@ def turn(x: torch.Tensor, positions: torch.Tensor, sizes: LatentSizes) -> torch.
     exponent = torch.arange(0, sizes.d_qk_rope, 2, device=x.device).double()
     angle = positions[:, None] * sizes.rope_theta ** (-exponent / sizes.d_qk_rope)
     cos, sin = angle.cos().to(x), angle.sin().to(x)
-    a, b = last.chunk(2, -1)  # pair i with i + D_r / 2
+    a, b = last.chunk(2, -1)
     return torch.cat([still, a * cos - b * sin, b * cos + a * sin], -1)
 
 
