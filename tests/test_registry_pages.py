@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[1]
 @pytest.fixture
 def book(tmp_path, monkeypatch):
     """A copy of the reference pages, as a checkout of its own."""
-    downloads = registry_pages.downloads()
-    for name in ("pyproject.toml", *registry_pages.PAGES, *downloads):
+    files = registry_pages.files()
+    for name in ("pyproject.toml", *registry_pages.PAGES, *files):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "book/aiinfra").mkdir()

@@ -35,6 +35,10 @@ RESTART_S, CHECKPOINT_S = 600.0, 30.0
 NODE = 8  # accelerators that one failure stops, where the fast domain is larger
 MARGIN = 0.06  # of memory, for fragmentation, the runtime and the network's buffers
 DAY_S = 86_400
+# What a caller may leave out.
+SEQUENCE = 8192
+BATCH_TOKENS = 16 * 2**20
+TOKENS_PER_PARAMETER = 20
 
 
 @dataclass(frozen=True)
@@ -153,7 +157,7 @@ def _cluster(text: str | Cluster) -> Cluster:
 
 def _sequence(model: arch.Architecture, sequence: int | None) -> int:
     if sequence is None:
-        return int(min(8192, model.context or 8192))
+        return int(min(SEQUENCE, model.context or SEQUENCE))
     return int(_numbers.whole("sequence", sequence, high=100_000_000))
 
 
@@ -164,7 +168,7 @@ def _tokens(model: arch.Architecture, tokens: float | None) -> float:
         figures = registry.model(model.name).figures
         if "training_tokens" in figures:
             return float(figures["training_tokens"])
-    return 20.0 * model.parameters
+    return float(TOKENS_PER_PARAMETER * model.parameters)
 
 
 def _batch(
@@ -173,7 +177,7 @@ def _batch(
     """The batch given, or about 16 million tokens in a number that divides well."""
     if batch is not None:
         return int(_numbers.whole("global_batch", batch, high=100_000_000))
-    wanted = max(1, 16 * 2**20 // sequence)
+    wanted = max(1, BATCH_TOKENS // sequence)
     unit = machine.count  # its odd part has to divide the batch, and some twos
     while unit % 2 == 0:
         unit //= 2

@@ -2,7 +2,8 @@
 
 A page keeps its own prose; what lies between ``<!-- generated: NAME -->`` and
 ``<!-- end -->`` is written here. The downloads hold every figure: one CSV file for each
-kind of entry, and all of it as JSON. ``--check`` only says what is out of date.
+kind of entry, and all of it as JSON. The page *Planner* computes in the browser with
+what is written here, too. ``--check`` only says what is out of date.
 """
 
 import argparse
@@ -28,6 +29,7 @@ PAGES = (
     "book/reference/hardware.md",
     "book/reference/models.md",
     "book/reference/contradictions.md",
+    "book/reference/planner.md",
     "book/reference/planner-check.md",
     "book/reference/status.md",
 )
@@ -87,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     for name in PAGES:
         before = (root / name).read_text(encoding="utf-8")
         write_changed(root, name, fill(before, root))
-    for name, text in downloads().items():
+    for name, text in files().items():
         write_changed(root, name, text)
     return 0
 
@@ -112,7 +114,7 @@ def stale(root: Path) -> list[Problem]:
                 line = text.count("\n", 0, block.start()) + 1
                 message = f"{block[1]} is not up to date: run `aiinfra registry-pages`"
                 problems.append(Problem(name, line, message))
-    for name, text in downloads().items():
+    for name, text in files().items():
         path = root / name
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             message = "is not up to date: run `aiinfra registry-pages`"
@@ -440,7 +442,14 @@ def capital(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
-# Downloads
+# Files
+
+
+def files() -> dict[str, str]:
+    """Path and text of each file that is generated as a whole."""
+    from aiinfra.tools import planner_page
+
+    return downloads() | planner_page.files()
 
 
 def downloads() -> dict[str, str]:
@@ -555,6 +564,13 @@ WINDOWS = {"window": "window, tokens", "windowed_layers": "layers that use it"}
 # The planner against published runs
 
 
+def planner_example(_: Path) -> str:
+    """One layout, evaluated: what the page *Planner* shows where nothing moves."""
+    from aiinfra.tools import planner_page
+
+    return planner_page.example()
+
+
 def planner_score(_: Path) -> str:
     """How the planner and the best constant do, in sentences."""
     from aiinfra.plan import published
@@ -632,6 +648,7 @@ def planner_sources(_: Path) -> str:
 
 
 WRITERS: dict[str, Callable[[Path], str]] = {
+    "planner-example": planner_example,
     "planner-score": planner_score,
     "planner-runs": planner_runs,
     "planner-pairs": planner_pairs,

@@ -183,6 +183,11 @@ def finish_page(app, pagename, templatename, context, doctree) -> None:
     if 'class="bookfig"' in body:
         app.add_js_file("bookfig/host.js", type="module")
         context["script_files"] += app.builder._js_files[-1:]
+    if 'class="planner"' in body:
+        app.add_js_file("planner/page.js", type="module")
+        app.add_css_file("planner/page.css")
+        context["script_files"] += app.builder._js_files[-1:]
+        context["css_files"] += app.builder._css_files[-1:]
 
 
 def wanted(script, body: str) -> bool:
