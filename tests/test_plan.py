@@ -212,7 +212,29 @@ def test_few_experts_are_read_by_a_small_batch():
     assert read[1] == pytest.approx(model.parameters, rel=0.02)
 
 
+@pytest.mark.parametrize(
+    ("text", "domain"),
+    [
+        ("H100 SXM x64", 8),
+        ("DGX H100 x16", 8),
+        ("DGX SuperPOD H100 x1", 8),  # nodes of eight on InfiniBand
+        ("Llama 3 cluster x1", 8),  # servers of eight on Ethernet
+        ("GB200 x144", 72),  # superchips come in racks that one NVLink spans
+        ("GB200 NVL72 x2", 72),
+        ("CloudMatrix384 x1", 384),
+        ("TPU v5p x100", 100),
+        ("RTX 4090 x4", 1),
+    ],
+)
+def test_a_fast_link_ends_where_it_does(text, domain):
+    assert plan.cluster(text).domain == domain
+
+
 # ----------------------------------------------------------------------- bad input
+
+
+def unsized(**layout):
+    return plan.train("Llama 3 8B", EIGHT, layout=layout)
 
 
 @pytest.mark.parametrize(
@@ -230,6 +252,11 @@ def test_few_experts_are_read_by_a_small_batch():
         (lambda: one(layout={"tp": 2, "dp": 5}), "dp"),
         (lambda: one(layout={"recompute": "some"}), "recompute must be one of"),
         (lambda: one(layout={"pp": 64}), "pp"),
+        # Without a batch, which these degrees would decide.
+        (lambda: unsized(tp=0), "tp must be a whole number, 1 or more, got 0"),
+        (lambda: unsized(pp=2.5), "pp must be a whole number"),
+        (lambda: unsized(micro_batch=0), "micro_batch must be a whole number"),
+        (lambda: unsized(dp=-8), "dp must be a whole number"),
         (lambda: plan.train("Llama 3 405B", "H100 SXM x8"), "does not fit"),
         (lambda: plan.serve("Llama 3 405B", "H100 SXM x8"), "needs"),
         (lambda: plan.serve("Llama 3 8B", EIGHT, prompt=0), "prompt must be"),
@@ -274,6 +301,7 @@ def test_the_command_explains_itself(capsys):
         (["--tokens", "many"], "expected a number such as"),
         (["--layout", "tp"], "expected NAME=VALUE"),
         (["--layout", "xp=3"], "with a NAME of dp, tp, pp"),
+        (["--layout", "micro_batch=0"], "micro_batch must be a whole number"),
         (["--batch", "1.5"], "expected a whole number"),
         (["--network", "string"], "no link 'string'"),
     ],

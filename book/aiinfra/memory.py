@@ -57,7 +57,7 @@ __all__ = [
 
 OFFLOAD = ("optimizer", "weights", "activations")
 _DEGREES = ("dp", "tp", "pp", "cp", "ep", "micro_batch", "virtual_stages")
-_LARGEST = 10**6  # any one degree
+MOST_RANKS = 10**6  # any one degree
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Layout:
 
     def __post_init__(self) -> None:
         for name in _DEGREES:
-            whole(name, getattr(self, name), high=_LARGEST)
+            whole(name, getattr(self, name), high=MOST_RANKS)
         whole("zero", self.zero, low=0, high=3)
         _each_of("schedule", self.schedule, pipeline.SCHEDULES)
         _each_of("recompute", self.recompute, RECOMPUTE)
@@ -125,7 +125,7 @@ class Layout:
         if self.layers_per_stage is not None:
             stages = tuple(self.layers_per_stage)
             for count in stages:
-                whole("layers_per_stage", count, high=_LARGEST)
+                whole("layers_per_stage", count, high=MOST_RANKS)
             object.__setattr__(self, "layers_per_stage", stages)
         try:
             self.shape  # noqa: B018 - raises unless the arrays fit each other
@@ -1003,7 +1003,7 @@ def _serving_parts(
     store = format_of("weight_dtype", weight_dtype)
     format_of("kv_dtype", kv_dtype)
     whole("context", context)
-    whole("ep", ep, high=_LARGEST)
+    whole("ep", ep, high=MOST_RANKS)
     Layout(tp=tp, pp=pp).check(model, 1, 1)
     spread = (
         model.experts and model.experts % ep == 0 and max(tp, ep) % min(tp, ep) == 0

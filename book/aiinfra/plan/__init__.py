@@ -13,6 +13,7 @@ to published runs; the page *Planner against published runs* shows every miss.
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -35,6 +36,8 @@ RESTART_S, CHECKPOINT_S = 600.0, 30.0
 NODE = 8  # accelerators that one failure stops, where the fast domain is larger
 MARGIN = 0.06  # of memory, for fragmentation, the runtime and the network's buffers
 DAY_S = 86_400
+INNER = ("tp", "pp", "cp")  # degrees that leave the rest of the accelerators to dp
+MOST_TOKENS = MOST_SEQUENCES = 10**8  # in one sequence, in one batch
 # What a caller may leave out.
 SEQUENCE = 8192
 BATCH_TOKENS = 16 * 2**20
@@ -158,7 +161,7 @@ def _cluster(text: str | Cluster) -> Cluster:
 def _sequence(model: arch.Architecture, sequence: int | None) -> int:
     if sequence is None:
         return int(min(SEQUENCE, model.context or SEQUENCE))
-    return int(_numbers.whole("sequence", sequence, high=100_000_000))
+    return int(_numbers.whole("sequence", sequence, high=MOST_TOKENS))
 
 
 def _tokens(model: arch.Architecture, tokens: float | None) -> float:
@@ -176,18 +179,17 @@ def _batch(
 ) -> int:
     """The batch given, or about 16 million tokens in a number that divides well."""
     if batch is not None:
-        return int(_numbers.whole("global_batch", batch, high=100_000_000))
+        return int(_numbers.whole("global_batch", batch, high=MOST_SEQUENCES))
     wanted = max(1, BATCH_TOKENS // sequence)
     unit = machine.count  # its odd part has to divide the batch, and some twos
     while unit % 2 == 0:
         unit //= 2
     unit *= min(8, machine.count // unit)
     if layout:
-        inner = 1
-        for degree in ("tp", "pp", "cp"):
-            inner *= int(layout.get(degree, 1))
-        unit = layout.get("dp", max(1, machine.count // inner))
-        unit *= layout.get("micro_batch", 1)
+        said = {name: _numbers.whole(name, layout.get(name, 1)) for name in INNER}
+        rest = max(1, machine.count // math.prod(said.values()))
+        unit = _numbers.whole("dp", layout.get("dp", rest))
+        unit *= _numbers.whole("micro_batch", layout.get("micro_batch", 1))
     return unit * max(1, round(wanted / unit))
 
 
@@ -202,9 +204,9 @@ def _one(
     known = dict(given)
     recompute = known.get("recompute", "none")
     _numbers.one_of("recompute", recompute, RECOMPUTE)
-    inner = 1
-    for degree in ("tp", "pp", "cp"):
-        inner *= _numbers.whole(degree, known.setdefault(degree, 1))
+    inner = math.prod(
+        _numbers.whole(degree, known.setdefault(degree, 1)) for degree in INNER
+    )
     if "dp" not in known and machine.count % inner:
         raise ValueError(
             f"tp x pp x cp = {inner} must divide the cluster's {machine.count} "
@@ -441,8 +443,8 @@ def serve(
     shape = arch.named(model) if isinstance(model, str) else model
     machine = _cluster(cluster)
     request = serving.Request(
-        prompt=_numbers.whole("prompt", prompt, high=100_000_000),
-        answer=_numbers.whole("answer", answer, high=100_000_000),
+        prompt=_numbers.whole("prompt", prompt, high=MOST_TOKENS),
+        answer=_numbers.whole("answer", answer, high=MOST_TOKENS),
     )
     store = arch.format_of("weights", weights)
     held = store.bytes(shape.parameters)

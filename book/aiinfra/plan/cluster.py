@@ -10,6 +10,7 @@ from aiinfra import _numbers, registry
 # Formats a matrix product may run in, and the figure that says how fast.
 FORMATS = {"bf16": "bf16_dense_flops", "fp8": "fp8_dense_flops"}
 NIC = "InfiniBand NDR"  # of a node for which the registry names no network
+MOST_ACCELERATORS = 10**7
 BOARD = 8  # accelerators with a fast link and no node in the registry: on one board
 
 
@@ -73,7 +74,7 @@ def cluster(
             "'H100 SXM x16384' or 'DGX H100 x16'"
         )
     count = int(re.sub(r"[,_]", "", found["count"]))
-    _numbers.whole("accelerators", count, high=10_000_000)
+    _numbers.whole("accelerators", count, high=MOST_ACCELERATORS)
     entry = registry.hardware(found["name"])
     place = entry
     if "accelerator" in entry.refs:
@@ -89,9 +90,10 @@ def cluster(
     together = BOARD if fast else 1
     power = entry.figures.get("tdp_w")
     if "accelerators" in place.figures:
-        together = int(place.accelerators)
+        whole = int(place.accelerators)
+        together = int(home(entry).accelerators) if is_fat_tree(place) else whole
         if "power_w" in place.figures:
-            power = place.power_w / together
+            power = place.power_w / whole
     if domain is not None:
         together = int(_numbers.whole("domain", domain))
     price = price_per_hour
@@ -121,15 +123,25 @@ def cluster(
 def home(accelerator: registry.Entry) -> registry.Entry:
     """The node, rack or pod that an accelerator is bought in, else itself.
 
-    Of several, the smallest with a network: the one that a cluster is built of.
+    Of several, the smallest with a network: the one that a cluster is built of. A node
+    whose fast link goes on through a rack is not one: it comes with the rack.
     """
     places = [
         entry
         for entry in registry.entries("hardware")
-        if "accelerator" in entry.refs and entry.accelerator is accelerator
+        if "accelerator" in entry.refs
+        and entry.accelerator is accelerator
+        and not is_fat_tree(entry)
     ]
+    parts = [place.node for place in places if "node" in place.refs]
+    places = [place for place in places if place not in parts]
     places.sort(key=lambda place: ("scale_out" not in place.refs, place.accelerators))
     return places[0] if places else accelerator
+
+
+def is_fat_tree(place: registry.Entry) -> bool:
+    """Whether nodes meet on a network here, so that the fast link ends at each."""
+    return place.traits.get("topology") == "fat tree"
 
 
 def outside(place: registry.Entry) -> registry.Entry:

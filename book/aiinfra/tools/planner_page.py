@@ -15,11 +15,10 @@ from typing import Any
 
 from aiinfra import _numbers, arch, memory, pipeline, plan, registry
 from aiinfra.plan import published, step
-from aiinfra.plan.cluster import FORMATS
+from aiinfra.plan.cluster import FORMATS, MOST_ACCELERATORS
+from aiinfra.tools.plan import CAUSES, training_text
 
 DATA = "book/static/planner/data.json"
-# As the planner's functions check them.
-MOST_ACCELERATORS, MOST_TOKENS, MOST_SEQUENCES = 10**7, 10**8, 10**8
 # What a training plan asks of a model, by the names of its Architecture.
 COUNTS = (
     "layers",
@@ -80,6 +79,7 @@ def data() -> dict[str, Any]:
         "schedules": list(pipeline.SCHEDULES),
         "recompute": list(arch.RECOMPUTE),
         "precisions": list(FORMATS),
+        "causes": CAUSES,
         "layout": layout(),
         "example": EXAMPLE,
         "efficiency": vars(published.fitted()[published.EVERYTHING]),
@@ -103,9 +103,9 @@ def data() -> dict[str, Any]:
         },
         "limits": {
             "accelerators": MOST_ACCELERATORS,
-            "sequence": MOST_TOKENS,
-            "global_batch": MOST_SEQUENCES,
-            "degree": memory._LARGEST,
+            "sequence": plan.MOST_TOKENS,
+            "global_batch": plan.MOST_SEQUENCES,
+            "degree": memory.MOST_RANKS,
             "count": _numbers.MOST,
             "number": _numbers.LARGEST,
         },
@@ -178,8 +178,6 @@ def command(given: dict[str, Any]) -> str:
 
 def example() -> str:
     """The page's first layout, evaluated: what it shows where nothing moves."""
-    from aiinfra.tools.plan import training_text
-
     given = dict(EXAMPLE)
     cluster = f"{given.pop('accelerator')} x{given.pop('accelerators')}"
     found = plan.train(given.pop("model"), cluster, **given)

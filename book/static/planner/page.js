@@ -152,19 +152,14 @@ const dollars = (value) =>
 // Results ---------------------------------------------------------------------------
 
 const KINDS = ["weights", "gradients", "optimizer", "activations", "buffers"];
-const CAUSES = {
-  products_s: ["compute", "matrix products"],
-  attention_s: ["compute", "attention"],
-  memory_bound_s: ["compute", "norms, activations"],
-  recompute_s: ["compute", "recomputation"],
-  vocabulary_s: ["compute", "vocabulary and loss"],
-  optimizer_s: ["compute", "optimizer"],
-  tensor_s: ["message", "tensor-parallel messages"],
-  context_s: ["message", "context-parallel messages"],
-  expert_s: ["message", "expert-parallel messages"],
-  pipeline_s: ["message", "pipeline messages"],
-  data_s: ["message", "data-parallel messages"],
-  bubble_s: ["idle", "pipeline bubble"],
+// What time goes into: arithmetic and memory, unless it is one of these.
+const GROUP = {
+  tensor_s: "message",
+  context_s: "message",
+  expert_s: "message",
+  pipeline_s: "message",
+  data_s: "message",
+  bubble_s: "idle",
 };
 
 function verdict(plan) {
@@ -249,12 +244,12 @@ function memoryTable(plan) {
 
 function timeTable(plan) {
   const most = Math.max(...Object.values(plan.breakdown));
-  const rows = Object.entries(CAUSES)
+  const rows = Object.entries(data.causes)
     .filter(([cause]) => plan.breakdown[cause] > 0)
-    .map(([cause, [group, name]]) => {
+    .map(([cause, name]) => {
       const value = plan.breakdown[cause];
       const style = `width: ${(100 * value) / most}%`;
-      const bar = make("span", { class: "planner-line", "data-kind": group, style });
+      const bar = make("span", { class: "planner-line", "data-kind": GROUP[cause] ?? "compute", style });
       return { cells: [[name, bar], seconds(value), percent(value / plan.step_time_s)] };
     });
   rows.push({ sum: true, cells: ["in all", seconds(plan.step_time_s), percent(1)] });
