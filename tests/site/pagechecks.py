@@ -56,7 +56,7 @@ def visit(browser, base: str, path: str) -> Visit:
         for scheme in SCHEMES:
             show(page, scheme)
             # Only colours differ between the schemes; every rule is asked in the first.
-            rules = [] if scheme == SCHEMES[0] else COLOUR_RULES
+            rules = None if scheme == SCHEMES[0] else COLOUR_RULES
             seen.axe[scheme] = page.evaluate(RUN_AXE, rules)
     finally:
         context.close()
@@ -244,7 +244,7 @@ OVERFLOW = r"""() => {
 RUN_AXE = r"""async rules => {
   const page = { exclude: [['mjx-math'], ['mjx-assistive-mml']] };
   const options = { resultTypes: ['violations'], preload: false };
-  if (rules?.length) options.runOnly = rules;
+  if (rules) options.runOnly = rules;
   const results = await axe.run(page, options);
   return results.violations.map(v => `${v.id} (${v.impact}): ` +
     v.nodes.slice(0, 4).map(n => n.target.join(' ') + ' ' + n.failureSummary

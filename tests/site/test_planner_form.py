@@ -165,7 +165,7 @@ def test_axe_finds_nothing(planner, scheme, text):
     field(planner, "tp").fill(text)  # fits, refused, does not fit
     planner.evaluate(AXE_SCRIPT)
     show(planner, scheme)
-    assert planner.evaluate(RUN_AXE, []) == []
+    assert planner.evaluate(RUN_AXE) == []
 
 
 @pytest.mark.parametrize("text", ["8", "3", "1"])

@@ -61,7 +61,7 @@ def show(browser, base: str, path: str) -> Show:
             page.evaluate(AXE_SCRIPT)
             for scheme in SCHEMES:
                 page.evaluate(DRESS, scheme)
-                found = page.evaluate(RUN_AXE, [])
+                found = page.evaluate(RUN_AXE)
                 seen.axe[scheme] = seen.axe.get(scheme, []) + found
     finally:
         context.close()
