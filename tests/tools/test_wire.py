@@ -5,6 +5,7 @@ import json
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiinfra.launch import Link
+from aiinfra.tools.grading.examiner import Desk
+from aiinfra.tools.grading.student import Student
 from aiinfra.tools.grading.wire import describe, objects_in, put_back, restore
 from aiinfra.trace import Event
 
@@ -140,6 +143,34 @@ def test_an_object_that_came_from_there_comes_back_as_itself():
     text = describe([arrived[0][1]["a"], arrived[1]["again"]], pytest.fail, given)
     back = restore(text, lambda _, number: here[number])
     assert back[0] is inner and back[1] is tensor
+
+
+class SameProcess:
+    """A line to a student's room that is in this process."""
+
+    def __init__(self, student):
+        self.student = student
+
+    def send(self, message):
+        self.answer = json.loads(json.dumps(self.student.answer(message["ask"])))
+
+    def receive(self):
+        return self.answer
+
+
+def test_a_call_may_reorder_objects_and_leaves_them_the_examiners():
+    def reverse(parts, table):
+        parts.reverse()
+        table["first"] = parts[0]
+        return parts[0]
+
+    cells = SimpleNamespace(names={"reverse": reverse}, printed=lambda: "")
+    desk = Desk(SameProcess(Student(cells)))
+    one, two = Foreign(1), Foreign(2)
+    parts, table = [one, two], {}
+    found = desk.get("reverse")[1](parts, table)
+    assert found is two
+    assert parts[0] is two and parts[1] is one and table["first"] is two
 
 
 @pytest.mark.parametrize(

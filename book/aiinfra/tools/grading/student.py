@@ -56,7 +56,8 @@ class Student:
             given = {id(each): number for number, each in enumerate(objects)}
             result = OPERATIONS[operation](kept, *args, **kwargs)
             answer = {"value": describe(result, self.keep, given)}
-            # A call may have changed its arguments in place.
+            # A call may have changed its arguments in place: containers are described
+            # anew, and objects that the examiner has go back by their number.
             answer["arguments"] = describe(
                 [list(args), kwargs],
                 lambda part: (
