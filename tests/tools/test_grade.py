@@ -27,7 +27,7 @@ import source
 from aiinfra.tools import grade, sandbox
 from aiinfra.tools.cli import main
 from aiinfra.tools.errors import UserError
-from aiinfra.tools.grading.course import Course
+from aiinfra.tools.grading.course import Course, is_other
 from aiinfra.tools.grading.exam import Rules, Verdict, outputs_of
 
 RULES = Rules(seconds=5, limits=sandbox.Limits(memory_gib=1.0, processes=100))
@@ -388,7 +388,7 @@ def test_an_assignment_that_nbgrader_refuses_is_named(course):
         course.add("twice", nb)
 
 
-def test_another_edition_is_told(tmp_path, course, capsys):
+def test_another_edition_is_told(tmp_path, course, capsys, monkeypatch):
     folder = tmp_path / "class"
     release = course.releases["ring"]
     source.hand_in(folder, "anna", source.answered(release, HONEST))
@@ -406,6 +406,21 @@ def test_another_edition_is_told(tmp_path, course, capsys):
     told = grade.other_editions(course, both)
     assert list(told) == [ben] and "04Train/ring --seed spring" in told[ben]
     assert "ben/ring.ipynb: made from" in capsys.readouterr().err
+
+    monkeypatch.setitem(release.metadata, "aiinfra", stamped.metadata["aiinfra"])
+    for cell in stamped.cells:
+        if checksum := cell.metadata.get("nbgrader", {}).get("checksum"):
+            cell.metadata.nbgrader.checksum = checksum[::-1]
+    told = grade.other_editions(course, {**both, ben: stamped})
+    assert "made from another text of 04Train/ring --seed spring" in told[ben]
+
+
+def test_the_teachers_own_edition_is_no_other(course):
+    release = course.releases["ring"]
+    solved = source.answered(release, HONEST)
+    for cell in solved.cells:
+        cell.metadata.get("nbgrader", {}).pop("checksum", None)
+    assert not is_other(solved, release)
 
 
 @pytest.fixture

@@ -276,9 +276,11 @@ def other_editions(
         }
         strange = [each for each, nb in readable.items() if is_other(nb, release)]
         for each in strange:
+            own, wanted = edition(readable[each]), edition(release)
+            if own == wanted:
+                own = f"another text of {own}" if own else None
             found[each] = (
-                f"made from {edition(readable[each]) or 'another text'}, "
-                f"not from {edition(release) or 'this one'}"
+                f"made from {own or 'another text'}, not from {wanted or 'this one'}"
             )
             print(f"{each.name}: {found[each]}", file=sys.stderr, flush=True)
         if strange and len(strange) == len(readable):

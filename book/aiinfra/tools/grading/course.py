@@ -225,7 +225,8 @@ def is_other(submitted: NotebookNode, release: NotebookNode) -> bool:
     """Whether a submission was made from another edition of the assignment.
 
     Tells from the course that the edition names, and from the checksums that nbgrader
-    wrote into it: students change cells, but not the checksums of the originals.
+    wrote into it: students change cells, but not the checksums of the originals. The
+    teacher's edition has none; handed in, it is a solution like any other.
     """
     if edition(submitted) not in (None, edition(release)):
         return True
@@ -236,7 +237,7 @@ def is_other(submitted: NotebookNode, release: NotebookNode) -> bool:
     same = [
         claimed[cell.metadata.nbgrader.grade_id] == cell.metadata.nbgrader.checksum
         for cell in release.cells
-        if has_id(cell) and cell.metadata.nbgrader.grade_id in claimed
+        if has_id(cell) and claimed.get(cell.metadata.nbgrader.grade_id)
     ]
     return bool(same) and sum(same) < len(same) / 2
 
